@@ -304,4 +304,4 @@ def test_a_kill_while_it_is_put_back_loses_nothing(tmp_path: Path, damage: str) 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("damage", ["cut", "replace", "remove_all"])
 def test_a_kill_at_any_point_of_putting_back_loses_nothing(tmp_path: Path, damage: str) -> None:
-    assert killed_again_and_again(tmp_path / "projects", damage, 1) > 300
+    assert killed_again_and_again(tmp_path / "projects", damage, 3) > 100

@@ -183,7 +183,7 @@ def test_invariant_08_changes_are_the_truth_of_the_disk_without_git(before, afte
 
 @pytest.mark.torture
 @pytest.mark.timeout(900)
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     before=_OPERATIONS,
     after=_OPERATIONS,

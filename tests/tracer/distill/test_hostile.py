@@ -312,11 +312,13 @@ def _measured(path: Path, provider: str, folder: Path) -> tuple[str, int]:
 
 @pytest.mark.torture
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("provider", "name"), [("claude", "s.jsonl"), ("codex", "s.jsonl"), ("gemini", "s.json")])
-def test_ten_sparse_gigabytes_end_in_a_clear_error_in_bounded_memory(provider, name, tmp_path):
+@pytest.mark.parametrize(
+    ("provider", "name", "gigabytes"), [("claude", "s.jsonl", 10), ("codex", "s.jsonl", 2), ("gemini", "s.json", 2)]
+)
+def test_sparse_gigabytes_end_in_a_clear_error_in_bounded_memory(provider, name, gigabytes, tmp_path):
     path = tmp_path / name
     with path.open("wb") as file:
-        file.truncate(10 << 30)
+        file.truncate(gigabytes << 30)
     told, peak = _measured(path, provider, tmp_path)
     assert told.startswith("error nothing to distill")
     assert peak < 150

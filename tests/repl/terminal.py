@@ -75,7 +75,7 @@ class Terminal:
         history = ["".join(row[x].data for x in range(self._screen.columns)) for row in self._screen.history.top]
         return "\n".join(line.rstrip() for line in [*history, *self._screen.display]).rstrip() + "\n"
 
-    def wait_for(self, wanted: str, *, seconds: float = 10) -> str:
+    def wait_for(self, wanted: str, *, seconds: float = 60) -> str:
         """The text once it holds `wanted`."""
         deadline = time.monotonic() + seconds
         while wanted not in self.text():
@@ -86,7 +86,7 @@ class Terminal:
             assert time.monotonic() < deadline, f"no {wanted!r} in:\n{self.text()}"
         return self.text()
 
-    def wait_gone(self, unwanted: str, *, seconds: float = 10) -> str:
+    def wait_gone(self, unwanted: str, *, seconds: float = 60) -> str:
         """The screen (without scrollback) once it no longer holds `unwanted`."""
         deadline = time.monotonic() + seconds
         while any(unwanted in line for line in self._screen.display):
@@ -99,7 +99,7 @@ class Terminal:
         """The lowest line of the screen that begins with `start`."""
         return next((line.rstrip() for line in reversed(self._screen.display) if line.startswith(start)), "")
 
-    def ends(self, *, seconds: float = 20) -> int:
+    def ends(self, *, seconds: float = 60) -> int:
         """The exit code once the child has ended."""
         deadline = time.monotonic() + seconds
         while self.pump() and time.monotonic() < deadline:

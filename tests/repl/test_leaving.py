@@ -50,21 +50,21 @@ def ours(mark: str) -> list[int]:
 
 
 def bring_to(terminal: Terminal, state: str) -> None:
-    terminal.wait_for("pm>", seconds=60)
+    terminal.wait_for("pm>")
     terminal.pump(0.5)
     if state != "idle":
         terminal.send(b"write hello.py" + ENTER)
-        terminal.wait_for("asking scripted", seconds=60)
+        terminal.wait_for("asking scripted")
     if state in {"viewer", "pager"}:
         terminal.send(CTRL_T)
-        terminal.wait_for("LLM_REQUEST", seconds=60)
+        terminal.wait_for("LLM_REQUEST")
         terminal.pump(0.5)
     if state in {"editor", "pager"}:
         terminal.send(CTRL_G if state == "editor" else b"o")
-        terminal.wait_for("IN THE PROGRAM", seconds=60)
+        terminal.wait_for("IN THE PROGRAM")
     if state == "dialog":
         terminal.send(CTRL_D)
-        terminal.wait_for("s stop and leave", seconds=60)
+        terminal.wait_for("s stop and leave")
 
 
 _CASES = [
@@ -92,7 +92,7 @@ def test_the_program_ends_in_every_state_and_leaves_no_process(project: Path, mo
                     os.waitpid(terminal.child.pid, os.WNOHANG)
         else:
             os.kill(terminal.child.pid, {"TERM": signal.SIGTERM, "HUP": signal.SIGHUP}[how])
-            assert terminal.ends(seconds=60) == 143
+            assert terminal.ends() == 143
             assert terminal.raw.rfind(b"\x1b[?1049l") >= terminal.raw.rfind(b"\x1b[?1049h"), "the shell's own screen"
         took = time.monotonic() - began
         assert not ours(mark)
@@ -112,7 +112,7 @@ def test_a_task_goes_on_behind_the_editor_and_its_end_is_told_afterwards(project
             assert time.monotonic() < began + 60, "the task stood still behind the editor"
         assert "task-001 COMPLETE" not in terminal.text(), "the editor has the terminal"
         (project.parent / "enough").touch()
-        terminal.wait_for("task-001 COMPLETE", seconds=60)
+        terminal.wait_for("task-001 COMPLETE")
         terminal.send(ESC)
 
 
@@ -120,6 +120,6 @@ def test_a_thread_that_reads_on_does_not_hold_the_end_up(tmp_path: Path) -> None
     work = "async def work(): print('here', flush=True); await asyncio.to_thread(time.sleep, 600)"
     code = f"import asyncio, time\nfrom repl.dispatch import _run_async\n{work}\n_run_async(work())"
     with Terminal(tmp_path, program=[sys.executable, "-c", code]) as terminal:
-        terminal.wait_for("here", seconds=60)
+        terminal.wait_for("here")
         os.kill(terminal.child.pid, signal.SIGTERM)
-        assert terminal.ends(seconds=60) == 143
+        assert terminal.ends() == 143

@@ -393,10 +393,10 @@ def test_hostile_agent_text_cannot_move_the_cursor_or_ring(project: Path) -> Non
     with opened(project, hostile) as terminal:
         terminal.wait_for("pm>")
         terminal.send(b"write a file" + ENTER)
-        terminal.wait_for("task-001 COMPLETE", seconds=60)
+        terminal.wait_for("task-001 COMPLETE")
         terminal.send(b"/trace --full" + ENTER)
-        terminal.wait_for("FINAL_SUMMARY", seconds=60)
-        terminal.wait_for("---\npm>", seconds=60)  # keys sent while the trace is printed would be lost
+        terminal.wait_for("FINAL_SUMMARY")
+        terminal.wait_for("---\npm>")  # keys sent while the trace is printed would be lost
         for sequence in (b"\x1b[2J", b"\x1b]0;owned", b"\x1b[31mb", "\u202e".encode()):
             assert sequence not in terminal.raw
         terminal.send(CTRL_C + CTRL_D)

@@ -93,27 +93,27 @@ def test_control_sequences_of_an_agent_reach_no_terminal(project: Path) -> None:
 def test_line_mode_shows_and_discards(project: Path) -> None:
     run_scripted(project, BAD, GOOD)
     with Terminal(project, "--line") as terminal:
-        terminal.wait_for("pm>", seconds=60)
+        terminal.wait_for("pm>")
         terminal.send(b"/review 1\r")
-        terminal.wait_for("def greet", seconds=60)
+        terminal.wait_for("def greet")
         terminal.send(f"/review 1 --discard {shlex.quote('hello.py')}\r".encode())
-        terminal.wait_for("added +2 -0 · discarded", seconds=60)
+        terminal.wait_for("added +2 -0 · discarded")
     assert not (project / "hello.py").exists()
 
 
 def test_the_full_screen_reviews_on_a_real_terminal(project: Path) -> None:
     run_scripted(project, BAD, GOOD)
     with Terminal(project, columns=120, rows=36) as terminal:
-        terminal.wait_for("pm>", seconds=60)
+        terminal.wait_for("pm>")
         terminal.send(ESC)
-        terminal.wait_for("v review", seconds=60)
+        terminal.wait_for("v review")
         terminal.send(b"v")
-        terminal.wait_for("1 + def greet", seconds=60)
+        terminal.wait_for("1 + def greet")
         terminal.send(b"nx")
-        terminal.wait_for("hello.py:1 · discarded", seconds=60)
+        terminal.wait_for("hello.py:1 · discarded")
         assert not (project / "hello.py").exists()
         terminal.send(b"x")
-        terminal.wait_for("hello.py:1 · kept", seconds=60)
+        terminal.wait_for("hello.py:1 · kept")
         assert "def greet" in (project / "hello.py").read_text()
         terminal.send(b"\x11")
-        assert terminal.ends(seconds=60) == 0
+        assert terminal.ends() == 0

@@ -304,7 +304,7 @@ class Recording:
     ) -> None:
         self.terminal.__exit__(kind, error, traceback)
 
-    def prompt(self, *, seconds: float = 30) -> None:
+    def prompt(self, *, seconds: float = 60) -> None:
         """Wait for one prompt more."""
         self.prompts += 1
         deadline = time.monotonic() + seconds
@@ -317,7 +317,7 @@ class Recording:
         # what the shell itself wrote; zsh draws a prompt again while a line is edited
         return len(re.findall(rb"(?:\r\n|\r|\x1b\[J|\x1b\[\?2004h)mine> ", self.terminal.raw))
 
-    def run(self, line: str, *, seconds: float = 30) -> None:
+    def run(self, line: str, *, seconds: float = 60) -> None:
         self.terminal.send(line.encode() + b"\r")
         self.prompts = self.shown()
         self.prompt(seconds=seconds)

@@ -373,7 +373,7 @@ def free_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def wait_for(check: object, *, seconds: float = 30) -> None:
+def wait_for(check: object, *, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not check():  # type: ignore[operator]
         assert time.monotonic() < deadline, "never came true"

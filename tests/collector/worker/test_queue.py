@@ -47,7 +47,7 @@ async def queued(dsn: str) -> list[str]:
         return [row[0] for row in await cursor.fetchall()]
 
 
-async def until(condition: Any, *, seconds: float = 30) -> None:
+async def until(condition: Any, *, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.05)

@@ -57,11 +57,21 @@ Outcome = Literal["pass", "fail", "not_verified"]
 Verification = Literal["verified", "not_verified", "failed"]
 
 ErrorKind = Literal[
-    "timeout", "rate_limit", "overloaded", "network", "auth", "unavailable", "budget", "crash", "replies", "refusal"
+    "timeout",
+    "rate_limit",
+    "overloaded",
+    "network",
+    "auth",
+    "unavailable",
+    "budget",
+    "context",
+    "crash",
+    "replies",
+    "refusal",
 ]
 ERROR_KINDS: Final[tuple[ErrorKind, ...]] = get_args(ErrorKind)
 OVERLOAD: Final = frozenset({"rate_limit", "overloaded"})  # the provider's load, which passes
 TRANSIENT: Final = OVERLOAD | {"timeout", "network"}  # the same request may succeed later
-REFUSALS: Final = OVERLOAD | {"auth", "unavailable"}  # nothing was said, done or charged
+REFUSALS: Final = OVERLOAD | {"auth", "unavailable", "context"}  # nothing was said, done or charged
 
 CHECKS: Final[Mapping[str, str]] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}  # criteria that run a command

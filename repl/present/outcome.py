@@ -124,6 +124,12 @@ def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError
             why=_asked(outcome.question),
             next_step=f'{prefix}respond {short} hint "your answer" | accept',
         )
+    if outcome.reason == "context":
+        return LimitError(
+            "stopped: the prompt is too long for the model",
+            why=one_line(outcome.detail, 500),
+            next_step=f"{prefix}run --chunk always   or   a shorter request   or   --model NAME with a larger context",
+        )
     what, flag = {
         "budget": ("the budget is used up", "--budget-usd USD"),
         "timeout": ("the time is used up", "--timeout TIME"),

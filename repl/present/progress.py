@@ -334,10 +334,12 @@ class Progress:
 
         What could not be checked stands beside the status: `COMPLETE, tests not run: folder not trusted (…)`.
         """
+        retries = outcome.judgments.count("RETRY")
         parts = [
             f"{self.task_id} {outcome.status}{self._unverified(outcome.not_verified)}",
             tests_text(outcome.tests) or ("tests passed" if outcome.verification == "verified" else ""),
-            count_text(outcome.iterations, "iteration"),
+            count_text(outcome.iterations - retries, "iteration"),
+            f"{retries} retr{'y' if retries == 1 else 'ies'}" if retries else "",
             lines_text(outcome.files),
             tokens_text(self.tokens or None),
             cost_text(self.cost if self.tokens or self.cost else None),

@@ -208,7 +208,9 @@ def _after_answer(state: TaskState, loop: LoopState, subtask_id: str | None) -> 
         return Finish("INCOMPLETE", "budget", message)
     if kind == "unavailable":  # a program that is not there does not come back by waiting
         return Finish("ERROR", "retries", message)
-    if kind in TRANSIENT:
+    if kind == "context" and not loop.answer.session_resumed:
+        return Finish("INCOMPLETE", "context", message)
+    if kind in TRANSIENT or kind == "context":  # a session that is full: the same once more in a new one
         if (over := over_limit(state)) is not None:
             return over
         if loop.retries >= state.request.limits.retries_after(kind):

@@ -197,12 +197,13 @@ def _session_interrupted(state: TaskState, entry: facts.SessionInterrupted) -> T
 
 def _llm_response(state: TaskState, entry: facts.LlmResponse) -> TaskState:
     session_ref, duration = entry.session_ref, entry.duration_ms
+    full = entry.error is not None and entry.error.kind == "context"  # nothing goes on in that session
     loop = state.loop(entry.subtask_id)
     loop = loop._replace(
         phase="answered",
         answer=entry,
         attempts=0,
-        session_ref=session_ref or loop.session_ref,
+        session_ref=None if full else session_ref or loop.session_ref,
         open_ref=None,
         harmed=loop.harmed.union(one.what for one in entry.collateral),
         totals=_added(loop.totals, entry, duration or 0),

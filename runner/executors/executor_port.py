@@ -13,16 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from tracer.names import AnswerStatus, ErrorKind
+
 if TYPE_CHECKING:
     from tracer.prices import Tokens
 
 EXECUTOR_NAMES = ("scripted", "replay", "anthropic", "claude", "codex", "gemini", "acp")
 AGENT_NAMES = ("claude", "codex", "gemini")
 
-AnswerStatus = Literal["COMPLETE", "INCOMPLETE", "ERROR", "BLOCKED", "TIMEOUT"]
-ErrorKind = Literal[
-    "timeout", "rate_limit", "overloaded", "network", "auth", "unavailable", "budget", "crash", "replies", "refusal"
-]
 Permissions = Literal["read", "edit", "full"]
 PermissionAnswer = Literal["yes", "always", "no"]
 

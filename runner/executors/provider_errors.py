@@ -83,7 +83,7 @@ _WORDS: Final[tuple[tuple[ErrorKind, tuple[str, ...]], ...]] = (
         ),
     ),
     ("rate_limit", ("rate[ _-]?limit", "too many requests", "quota", "resource[_ ]exhausted", "usage limit")),
-    ("overloaded", ("overloaded", "at capacity", "service unavailable", r"\bunavailable\b")),
+    ("overloaded", ("overloaded", "high demand", "at capacity", "service unavailable", r"\bunavailable\b")),
     ("timeout", ("timed? ?out", "deadline exceeded")),
     (
         "network",
@@ -109,8 +109,13 @@ _NEXT: Final[dict[str, str]] = {
     "network": "check the connection, then `pm resume`",
     "timeout": "try again, or raise --timeout",
     "unavailable": "check --model",
+    "context": "ask for less at once, or choose a model with a larger context",
     "refusal": "put the request differently",
 }
+_TOO_LARGE: Final = frozenset({400, 413})
+_OVERFLOW: Final = re.compile(
+    r"prompt is too long|context (?:window|length|limit)|too many (?:input )?tokens", re.IGNORECASE
+)
 _LOST_SESSION: Final = re.compile(
     r"error resuming session|no previous sessions found|no conversation found with session id|no rollout found for",
     re.IGNORECASE,
@@ -133,6 +138,12 @@ def is_lost_session(message: str) -> bool:
     return _LOST_SESSION.search(message) is not None
 
 
+def status_in(message: str) -> int | None:
+    """The HTTP status that an error text names."""
+    found = _STATUS.search(message)
+    return int(found[1]) if found else None
+
+
 def classify_message(message: str, *, status: int | None = None, default: ErrorKind = "crash") -> AnswerError:
     """The port's view of an error text of a command line."""
     kind = _kind(message, status) or default
@@ -145,9 +156,9 @@ def classify_message(message: str, *, status: int | None = None, default: ErrorK
 
 
 def _kind(message: str, status: int | None) -> ErrorKind | None:
-    if status is None:
-        found = _STATUS.search(message)
-        status = int(found[1]) if found else None
+    status = status_in(message) if status is None else status
+    if status in {None, *_TOO_LARGE} and _OVERFLOW.search(message) is not None:
+        return "context"
     known = KIND_BY_STATUS.get(status) if status is not None else None
     if known is not None:
         return known
@@ -170,6 +181,7 @@ _BY_TYPE: Final[Mapping[str, ErrorKind]] = {
     "request_too_large": "crash",
 }
 _CLASSIFY_NEXT: Final[Mapping[str, str]] = {
+    "context": _NEXT["context"],
     "auth": "check the key and the account, then run again",
     "unavailable": "check --model and the base URL",
     "rate_limit": "wait, or lower the number of parallel tasks",
@@ -179,12 +191,6 @@ _CLASSIFY_NEXT: Final[Mapping[str, str]] = {
     "crash": "read the message; a shorter request or another model may help",
 }
 _CREDIT = re.compile(r"credit balance|billing|payment", re.IGNORECASE)
-_OVERFLOW = re.compile(r"prompt is too long|context (?:window|length|limit)|too many (?:input )?tokens", re.IGNORECASE)
-
-
-def is_context_overflow(status: int | None, message: str) -> bool:
-    """True where the request was refused because the conversation no longer fits the model."""
-    return status in {400, 413} and _OVERFLOW.search(message) is not None
 
 
 def _body_error(body: object) -> Mapping[str, Any]:
@@ -204,6 +210,8 @@ def classify_error(*, status: int | None, body: object, headers: Mapping[str, st
         kind = _kind_of_status(status)
     if kind == "crash" and _CREDIT.search(message):
         kind = "auth"
+    if status in _TOO_LARGE and _OVERFLOW.search(message):  # the conversation no longer fits the model
+        kind = "context"
     return AnswerError(
         kind=kind, message=message, retry_after_s=parse_retry_after(headers), next_step=_CLASSIFY_NEXT.get(kind, "")
     )

@@ -101,6 +101,7 @@ _REASONS: Final = {
     "max_iterations": "the limit of iterations was reached",
     "budget": "the budget was used up",
     "timeout": "the time limit was reached",
+    "context": "the prompt is too long for the model",
     "retries": "the agent could not be reached, or gave no answer, several times in a row",
     "auth": "the agent refused the credentials or the request",
     "cancelled": "stopped for good by a user",

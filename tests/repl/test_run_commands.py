@@ -44,6 +44,20 @@ def test_a_rejected_answer_is_asked_again_and_each_fact_prints_once(project: Pat
     assert closing.startswith("task-001 COMPLETE · 2 iterations · 1 file +2 -0 · 1,000 tok · cost n/a · ")
 
 
+def test_retries_are_no_iterations_in_the_closing_line(project: Path) -> None:
+    trouble = {"error": {"kind": "network", "message": "reset", "retry_after_s": 0}}
+    ran = run_scripted(project, trouble, {**GOOD, **USAGE})
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[-1].startswith("task-001 COMPLETE · 1 iteration · 1 retry · 1 file ")
+
+
+def test_a_prompt_that_is_too_long_is_told_as_that(project: Path) -> None:
+    ran = run_scripted(project, {"error": {"kind": "context", "message": "prompt is too long: 3 > 2"}})
+    assert ran.code == 6
+    assert "stopped: the prompt is too long for the model" in ran.err
+    assert "REJECT" not in ran.err
+
+
 @pytest.mark.parametrize("reported", ["PROJ-142", "half(3) gives 1", "ログインできません", "Can you look into half()?"])
 def test_an_untouched_tree_beside_i_fixed_the_bug_is_not_complete(project: Path, reported: str) -> None:
     ran = run_scripted(project, {"output": "I fixed the bug."}, words=(reported, "--max-iterations", "1"))

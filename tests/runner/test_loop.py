@@ -215,6 +215,20 @@ async def test_a_retry_does_not_count_against_the_iterations_but_counts_in_the_t
     assert [ask.iteration_index for ask in world.asked] == [0, 1]
 
 
+async def test_a_full_session_is_left_once_and_a_prompt_that_is_too_long_ends_the_task() -> None:
+    started = request()
+    executor = {"name": "claude", "continue_session": True}
+    record = Record([started._replace(data={**started.data, "executor": executor})])
+    full = replace(failed("context"), session_ref="claude:1", extra={"session_resumed": True})
+    world = World([replace(GOOD, session_ref="claude:1"), full, failed("context")], ["REJECT"])
+    state = await run(record, world)
+    assert [ask.session_ref for ask in world.asked] == [None, "claude:1", None]
+    assert "Implement login feature" in world.asked[2].prompt
+    assert state.final is not None
+    assert (state.final.status, state.final.reason) == ("INCOMPLETE", "context")
+    assert state.judgments.items() == ("REJECT", "RETRY")
+
+
 async def test_a_refused_key_ends_the_task_at_once() -> None:
     record, world = Record([request()]), World([failed("auth")], ["PASS"])
     state = await run(record, world)

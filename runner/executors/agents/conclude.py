@@ -11,7 +11,7 @@ from typing import Any
 
 from runner.executors.agents.progress import Progress
 from runner.executors.executor_port import Answer, AnswerError, Ask
-from runner.executors.provider_errors import classify_message
+from runner.executors.provider_errors import classify_message, status_in
 from runner.processes.process import Ending
 from tracer.names import AnswerStatus
 from tracer.prices import price_source
@@ -52,6 +52,9 @@ def conclude(run: Run, request: Ask) -> Answer:
         error = replace(error, message=message, next_step=error.next_step or run.login_hint)
     if status == "COMPLETE" and progress.edits and progress.failed_edits == progress.edits:
         status = "INCOMPLETE"
+    cost = progress.cost_usd
+    if cost is None and error is not None and not (progress.usage or progress.output or progress.call_count):
+        cost = 0.0 if (status_in(error.message) or 0) >= 400 else None  # an error in the place of an answer
     reference = f"{run.name}:{progress.session_id}" if progress.session_id else None
     model = progress.model or request.model
     return Answer(
@@ -59,7 +62,7 @@ def conclude(run: Run, request: Ask) -> Answer:
         status=status,
         model=model,
         usage=progress.usage,
-        cost_usd=progress.cost_usd,
+        cost_usd=cost,
         session_ref=reference,
         stop_reason=progress.stop_reason,
         error=error,
@@ -115,7 +118,7 @@ def _by_record(run: Run) -> tuple[AnswerStatus, AnswerError | None]:
         if progress.stop_reason in _LIMIT_STOPS:
             return "INCOMPLETE", None
         error = progress.error or _no_record(run)
-        if error.kind == "budget":
+        if error.kind in {"budget", "context"}:
             return "INCOMPLETE", error
         return ("BLOCKED" if error.kind == "refusal" else "ERROR"), error
     if ending.exit_code != 0 and run.why_ended not in _AFTER_RESULT:

@@ -30,7 +30,7 @@ from runner.executors.executor_port import (
     ignore_live,
     live_of,
 )
-from runner.executors.provider_errors import classify_error, is_context_overflow
+from runner.executors.provider_errors import classify_error
 from tracer.clock import new_id
 from tracer.errors import ConfigError
 from tracer.names import AnswerStatus
@@ -65,6 +65,7 @@ class _Exchange:
     output: str = ""
     stop_reason: str | None = None
     refusal: str = ""
+    refused: bool = False  # an error in the place of an answer: nobody is charged for it
     report: object = None
     calls: list[dict[str, Any]] = field(default_factory=list)
     edits: int = 0
@@ -223,9 +224,10 @@ class AnthropicExecutor:
         told = classify_error(
             status=status, body=getattr(error, "body", None), headers=getattr(response, "headers", {}), text=text
         )
-        if is_context_overflow(status, told.message):
+        exchange.refused = (status or 0) >= 400
+        if told.kind == "context":
             exchange.stop_reason = "model_context_window_exceeded"
-            return "INCOMPLETE", None
+            return "INCOMPLETE", told
         if self._key is None:
             return "ERROR", told
         message = self._key.hide_in(told.message)
@@ -244,7 +246,7 @@ class AnthropicExecutor:
             status=status,
             model=model,
             usage=exchange.tally.usage(),
-            cost_usd=exchange.tally.cost() if exchange.tally.usage() is not None else None,
+            cost_usd=exchange.tally.cost() if exchange.refused or exchange.tally.usage() is not None else None,
             session_ref=self._keep(exchange),
             stop_reason=exchange.stop_reason,
             error=error,

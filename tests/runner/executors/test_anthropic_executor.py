@@ -207,6 +207,15 @@ async def test_a_context_overflow_is_incomplete_not_a_crash(project: Path) -> No
     turn = Turn(status=400, error_type="invalid_request_error", message="prompt is too long: 1200000 tokens")
     answer, _, _ = await play([turn], project)
     assert (answer.status, answer.stop_reason) == ("INCOMPLETE", "model_context_window_exceeded")
+    assert answer.error is not None
+    assert (answer.error.kind, answer.cost_usd) == ("context", 0.0)
+
+
+async def test_an_error_in_the_place_of_an_answer_costs_nothing(project: Path) -> None:
+    """Before, one HTTP 500 made the whole task's cost unknown."""
+    answer, _, _ = await play([Turn(status=500, error_type="api_error")], project)
+    assert answer.error is not None
+    assert (answer.error.kind, answer.cost_usd, answer.usage) == ("network", 0.0, None)
 
 
 async def test_time_is_up_in_the_middle_of_a_stream(project: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.executors.provider_errors import classify_error, is_context_overflow, parse_retry_after
+from runner.executors.provider_errors import classify_error, classify_message, parse_retry_after
 from tracer import clock
 
 
@@ -45,6 +45,16 @@ def test_any_answer_gets_a_kind(status: int | None, body: object) -> None:
     assert classify_error(status=status, body=body, headers={}, text="t").kind
 
 
-def test_only_a_refused_request_is_an_overflow() -> None:
-    assert is_context_overflow(400, "prompt is too long: 3 tokens > 2 maximum")
-    assert not is_context_overflow(500, "prompt is too long")
+@pytest.mark.parametrize(
+    ("message", "status", "kind"),
+    [
+        ("Prompt is too long · the request is ~1200000 tokens (limit 200000)", None, "context"),
+        ('[API Error: {"error":{"code":400,"message":"prompt is too long: 3 tokens > 2 maximum"}}]', None, "context"),
+        ("Codex ran out of room in the model's context window. Start a new thread.", None, "context"),
+        ("prompt is too long", 500, "network"),
+        ("We’re currently experiencing high demand, which may cause temporary errors.", None, "overloaded"),
+    ],
+)
+def test_what_command_lines_say_of_refused_requests(message: str, status: int | None, kind: str) -> None:
+    """Before, a prompt that was too long was a crash of the agent, and was sent again until the iterations ran out."""
+    assert classify_message(message, status=status).kind == kind

@@ -28,7 +28,7 @@ _KEYS: Final = frozenset(
     {"output", "status", "files", "delay_ms", "usage", "match", "error", "cost_usd", "model", "report"}
 )
 _USAGE_KEYS: Final = frozenset({"input_tokens", "output_tokens", "cached_tokens", "thinking_tokens"})
-_ERRORS: Final = frozenset({"timeout", "rate_limit", "overloaded", "network", "auth", "crash"})
+_ERRORS: Final = frozenset({"timeout", "rate_limit", "overloaded", "network", "auth", "context", "crash"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

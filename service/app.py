@@ -21,7 +21,7 @@ from runner.supervisor import Supervisor
 from service import captures, tasks
 from service.admission import Admission
 from service.ingest import LaneApp
-from service.pages import capture, docs, insights, lists, review, task
+from service.pages import capture, docs, insights, lists, review, task, trace
 from service.pages.docs import HtmlProblems
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
@@ -105,6 +105,7 @@ def create_app(
         health,
         lists.router,
         task.router,
+        trace.router,
         review.router,
         insights.router,
         capture.router,

@@ -6,16 +6,16 @@ import asyncio
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from pydantic import ValidationError
 
 from runner.undo.undo import undo_task
-from service.pages.values import Shown, fact_rows, shown, task_view
+from service.pages.values import Shown, shown, task_view
 from service.schemas import NewTask, PersonAnswer
 from service.security import WANTED, Session
 from service.state import state_of
@@ -27,7 +27,6 @@ from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
 from tracer.insights.agentic_trace import Step, read_agentic
 from tracer.insights.loops import Loop, find_loops
 from tracer.lookup import TaskRef, resolve_task
-from tracer.rows.filters import NO_FILTER, parse
 from tracer.statedir import StateDir
 
 _STEPS: Final = 5_000
@@ -92,9 +91,8 @@ _PAGES: Final = (
     ("/compare", "Compare"),
     ("/docs", "API"),
 )
-_PAGE_FACTS: Final = 500
 _SCRIPT: Final = "text/javascript; charset=utf-8"
-_STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": _SCRIPT, "idiomorph.js": _SCRIPT}
+_STATIC: Final = {"pm.css": "text/css; charset=utf-8", "pm.js": _SCRIPT, "trace.js": _SCRIPT, "idiomorph.js": _SCRIPT}
 _REASONS: Final = {
     "passed": "every criterion in force passed",
     "accepted": "accepted by a user",
@@ -238,17 +236,6 @@ async def form_of(request: Request) -> dict[str, str]:
     return {name: values[-1].replace("\r\n", "\n") for name, values in fields.items()}
 
 
-@router.get("/tasks/{task_id}/trace")
-async def trace_page(
-    request: Request,
-    task_id: str,
-    q: Annotated[str, Query(max_length=500)] = "",
-    start: Annotated[int, Query(ge=0, alias="from")] = 0,
-) -> HTMLResponse:
-    state = state_of(request)
-    return HTMLResponse(await asyncio.to_thread(_trace_page, state.state_dir, task_id, q, start))
-
-
 @router.get("/agentic/{name}")
 async def agentic_one(request: Request, name: str) -> HTMLResponse:
     view = await asyncio.to_thread(agentic_view, state_of(request).state_dir, name)
@@ -293,24 +280,3 @@ def diff_reader(state_dir: StateDir) -> Any:
             return None
 
     return read
-
-
-def _trace_page(state_dir: StateDir, task_id: str, query: str, start: int) -> str:
-    ref = find_task(state_dir, task_id)
-    entries = ConversationTracer.read_trace(ref.path)
-    problem = ""
-    try:
-        wanted = parse(query)
-    except UsageError as error:
-        wanted, problem = NO_FILTER, f"{error.what}: {error.why}" if error.why else error.what
-    rows = [row for row in fact_rows(entries, wanted) if row.seq >= start]
-    following = rows[_PAGE_FACTS].seq if len(rows) > _PAGE_FACTS else None
-    return render(
-        "trace.html",
-        task_id=task_id,
-        rows=rows[:_PAGE_FACTS],
-        total=len(entries),
-        query=query,
-        problem=problem,
-        following=following,
-    )

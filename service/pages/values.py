@@ -6,7 +6,6 @@ the raw trace is one link away.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -17,8 +16,7 @@ from runner.core.outcome import outcome_of
 from runner.core.subtasks import Standing
 from service.pages.diff import DiffLine, diff_lines, findings_at
 from tracer.facts import Entry, LlmRequest, LlmResponse, Part, QualityJudgment, RejectionDetails, Usage
-from tracer.rows.filters import Filter
-from tracer.trace_text import escape_controls, fact_line
+from tracer.trace_text import escape_controls
 from tracer.verification import unverified_text
 
 _CUT: Final = 20_000
@@ -33,19 +31,6 @@ class Shown(NamedTuple):
 
 
 _NOTHING: Final = Shown("")
-
-
-class FactRow(NamedTuple):
-    """One fact of the trace table."""
-
-    seq: int
-    timestamp: str
-    event: str
-    iteration: int | None
-    subtask: str | None
-    summary: str
-    raw: str
-    failed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,33 +230,3 @@ def _filled(parts: Sequence[Part], keys: tuple[str, ...]) -> tuple[dict[str, Any
 
 def _cell(value: str | int | None) -> str | int:
     return "" if value is None else shown(value).text if isinstance(value, str) else value
-
-
-def fact_rows(entries: Sequence[Entry], wanted: Filter) -> list[FactRow]:
-    """The facts that `wanted` lets through, with the one-line summaries of `/trace`."""
-    rows = []
-    for seq, entry in enumerate(entries):
-        fields = entry.to_dict()
-        failed = entry.failed
-        if wanted.accepts(
-            event=entry.event,
-            iteration=entry.iteration_index,
-            subtask=entry.subtask_id,
-            failed=failed,
-            value=fields["data"],
-        ):
-            summary = fact_line(entry).partition("] ")[2].partition(": ")[2]
-            raw = json.dumps(fields, ensure_ascii=False, indent=2)
-            rows.append(
-                FactRow(
-                    seq,
-                    entry.timestamp,
-                    entry.event,
-                    entry.iteration_index,
-                    entry.subtask_id,
-                    summary,
-                    shown(raw).text,
-                    failed,
-                )
-            )
-    return rows

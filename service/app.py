@@ -21,7 +21,7 @@ from runner.supervisor import Supervisor
 from service import captures, tasks
 from service.admission import Admission
 from service.ingest import LaneApp
-from service.pages import capture, docs, insights, lists, review, task, trace
+from service.pages import capture, compare, docs, insights, lists, review, task, trace
 from service.pages.docs import HtmlProblems
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
@@ -108,6 +108,7 @@ def create_app(
         trace.router,
         review.router,
         insights.router,
+        compare.router,
         capture.router,
         docs.router,
     ):

@@ -451,7 +451,7 @@ async def capture_page(
     diff_id = (final.get("pr") or {}).get("diff_blob_id")
     rationale_id = (qa.get("judge") or {}).get("rationale_blob_id")
     wanted = (*blobs_named(events), *(blob for blob in (diff_id, rationale_id) if blob))
-    contents = {blob_id: await _content(collector, blob_id) for blob_id in wanted}
+    contents = {blob_id: await content_of(collector, blob_id) for blob_id in wanted}
     diff = contents[diff_id].text if diff_id else None
     rationale = (contents[rationale_id].text if rationale_id else None) or ""
     return HTMLResponse(
@@ -511,7 +511,7 @@ def _head(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _content(collector: Collector, blob_id: str) -> Content:
+async def content_of(collector: Collector, blob_id: str) -> Content:
     row = await collector.store.get_blob_row(blob_id)
     if row is None or row.byte_len > _LOOKED_AT:
         return Content(None, row.byte_len if row else 0)

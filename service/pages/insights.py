@@ -1,4 +1,4 @@
-"""Pages over many runs: insights with plots, two tasks side by side, and the sessions of agents."""
+"""Pages over many runs: insights with plots, and the sessions of agents."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from service.pages.task import diff_reader, find_task, render
-from service.pages.values import line_of, task_view
+from service.pages.task import render
+from service.pages.values import line_of
 from service.state import state_of
 from tracer.catalog.agentic import list_agentic
 from tracer.clock import from_epoch_ms, now_epoch_ms
-from tracer.conversation import ConversationTracer
 from tracer.distill.locate.listing import NativeRow, list_native
-from tracer.errors import NotFoundError
 from tracer.insights.agentic_trace import judgments, read_agentic
 from tracer.insights.report import insights
 from tracer.statedir import StateDir
@@ -70,15 +68,6 @@ async def insights_page(request: Request) -> HTMLResponse:
     return HTMLResponse(await asyncio.to_thread(_insights_page, state_of(request).state_dir))
 
 
-@router.get("/compare")
-async def compare_page(
-    request: Request,
-    a: Annotated[str, Query(max_length=100)] = "",
-    b: Annotated[str, Query(max_length=100)] = "",
-) -> HTMLResponse:
-    return HTMLResponse(await asyncio.to_thread(_compare_page, state_of(request).state_dir, a.strip(), b.strip()))
-
-
 def _insights_page(state_dir: StateDir) -> str:
     paths = [Path(row.path) for row in list_agentic(state_dir, limit=_NEWEST)]
     recorded = sorted(state_dir.traces.glob("conversation-*.jsonl"))
@@ -112,18 +101,6 @@ def _insights_page(state_dir: StateDir) -> str:
             for omen in told.omens[:_SHOWN]
         ],
     )
-
-
-def _compare_page(state_dir: StateDir, a: str, b: str) -> str:
-    problem, sides = "", []
-    if a and b:
-        try:
-            read = (ConversationTracer.read_trace(find_task(state_dir, each).path) for each in (a, b))
-            sides = [task_view(entries, diff_of=diff_reader(state_dir)) for entries in read]
-        except NotFoundError as error:
-            problem = error.what
-    values: dict[str, Any] = {"a": a, "b": b, "problem": problem, "sides": sides}
-    return render("compare.html", **values)
 
 
 @router.get("/sessions")

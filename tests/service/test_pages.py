@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from service.pages.task import render
 from tests.runner.workspace.support import git
-from tests.service.support import serving
+from tests.service.support import BAD, GOOD, serving
 
 EVIL = "\u202egnp.exe\x1b[31m\x07"
 SEEN = r"\u202egnp.exe\x1b[31m\x07"
@@ -124,3 +125,32 @@ def test_hunks_are_kept_discarded_and_committed_on_the_review_page(project: Path
         assert done.status_code == 303, done.text
         assert git(project, "log", "--format=%s", "-1").strip() == "Say thirty"
         assert git(project, "status", "--porcelain", "--", "a.py") == ""
+
+
+def test_two_of_a_kind_stand_side_by_side(project: Path) -> None:
+    lines = [
+        {"type": "meta", "ts": "2025-01-23T10:30:09", "label": "fix:login", "provider": "anthropic", "model": "m",
+         "success": True, "cost_usd": 0.5, "tokens": {"input": 10, "output": 5}},
+        {"type": "thought", "text": "a <thought>"},
+        {"type": "tool", "name": "Bash", "args_summary": "ls", "status": "error"},
+        {"type": "message", "role": "assistant", "text": "It is mended."},
+    ]  # fmt: skip
+    folder = project / ".pm-orchestrator" / "agentic-traces"
+    with serving(project, [BAD, GOOD, GOOD]) as served:
+        for prompt in ("Write login.py", "Again"):
+            served.until_ended(served.client.post("/api/tasks", json={"prompt": prompt}).json()["task_id"])
+        for number in (1, 2):
+            name = f"trace_20250123_10300{number}_claude.jsonl"
+            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines[: number + 2]))
+        listed = served.client.get("/agentic?q=fix&sort=-cost").text
+        assert listed.count('name="pick"') == 2
+        page = served.client.get("/compare?kind=tasks&pick=task-001&pick=task-002").text
+        for told in ("Rejected for", "Answer of iteration 1", "Changes of iteration 0", "failed calls, calls"):
+            assert told in page, told
+        page = served.client.get(f"/compare?kind=sessions&pick={name}&pick={name.replace('02_', '01_')}").text
+        for told in ("It is mended.", "a &lt;thought&gt;", "✗ Bash ls", "cost, USD"):
+            assert told in page, told
+        assert "1 are ticked" in served.client.get("/compare?kind=tasks&pick=task-001").text
+        for kind in ("tasks", "sessions", "captures"):
+            assert 'role="alert"' in served.client.get(f"/compare?kind={kind}&a=none&b=none").text, kind
+        assert served.client.get("/compare?kind=cats").status_code == 422

@@ -357,7 +357,7 @@ def _index(
     if prompt:
         with suppress(PmError):
             stored = DirectoryBlobs(state_dir.blobs).read(f"sha256:{prompt.removeprefix('sha256:')}")
-            texts["prompt"] = [stored.decode("utf-8", "replace")]
+            texts["prompt"].append(stored.decode("utf-8", "replace"))
     read = whole + newline
     row = (file, source, name, key, (parts or 0) + 1, offset + len(read), read[-MARK:].hex() or mark)
     file = connection.execute("insert or replace into text_files values (?,?,?,?,?,?,?)", row).lastrowid or 0
@@ -402,7 +402,9 @@ def _links(lines: list[bytes]) -> set[str]:
 
 def _of_session(name: str, lines: list[bytes]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {column: [] for column in TEXTS}
-    for step in parse_trace(name, lines).steps:
+    trace = parse_trace(name, lines)
+    found["prompt"].append(str(trace.meta.get("label") or ""))
+    for step in trace.steps:
         match step.kind:
             case "tool":
                 found["call"] += [f"{step.name} {step.args}", step.output]

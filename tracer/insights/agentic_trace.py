@@ -9,13 +9,13 @@ import calendar
 import json
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
 from tracer.errors import NotFoundError
-from tracer.facts import QualityJudgment, fact_in
+from tracer.facts import Entry, FinalSummary, LlmResponse, QualityJudgment, fact_in
 
 Phase = Literal["think", "read", "edit", "run", "test", "plan", "other"]
 
@@ -140,6 +140,29 @@ def _seconds(stamp: object) -> int | None:
         return calendar.timegm(time.strptime(str(stamp)[:19], "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
         return None
+
+
+def task_run(task_id: str, entries: Sequence[Entry]) -> Trace:
+    """A task of pm's as one run, from its record."""
+    answers = [one for one in entries if isinstance(one, LlmResponse)]
+    final = next((one for one in entries if isinstance(one, FinalSummary)), None)
+    used = [one.usage for one in answers if one.usage is not None]
+    costs = [one.cost_usd for one in answers]
+    meta = {
+        "success": None if final is None else final.status == "COMPLETE",
+        "duration_sec": sum(one.duration_ms or 0 for one in answers) / 1000,
+        "cost_usd": sum(filter(None, costs)) if costs and None not in costs else None,
+        "tokens": {
+            "input": sum(one.input_tokens or 0 for one in used) if used else None,
+            "output": sum(one.output_tokens or 0 for one in used) if used else None,
+        },
+    }
+    calls = [call for one in answers for call in one.tool_calls]
+    steps = [
+        Step(number, "tool", name=call.name, args=call.summary, status="error" if call.ok is False else "ok")
+        for number, call in enumerate(calls, 1)
+    ]
+    return Trace(task_id, meta, tuple(steps))
 
 
 _LONGEST_LINE = 16 << 20

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from repl.present.text import count_text, one_line, width_cut
 from tracer.clock import since_iso
 from tracer.errors import NotFoundError, UsageError
-from tracer.insights.agentic_trace import judgments, read_agentic
+from tracer.insights.agentic_trace import judgments, read_agentic, task_run
 from tracer.insights.report import (
     TOO_FEW,
     Comparison,
@@ -144,7 +144,10 @@ def compare_runs(context: Context, arguments: Namespace) -> int:
 
 def _side(context: Context, name: str) -> list[Trace]:
     if _TASK.fullmatch(name):
-        return [_task_run(context, name)]
+        from tracer.journal.reading import scan
+
+        task = context.task(name)
+        return [task_run(task.task_id, scan(task.path).entries)]
     match = _SHA.fullmatch(name)
     if match is not None and not (context.folder / name).is_file():
         paths = sorted(context.state_dir.agentic_traces.glob("trace_*.jsonl"))
@@ -157,35 +160,6 @@ def _side(context: Context, name: str) -> list[Trace]:
             next_step="pm sessions find lists the traces; their first line holds prompt_sha256",
         )
     return [read_agentic(path) for path in _named(context, name)]
-
-
-def _task_run(context: Context, name: str) -> Trace:
-    """A task of pm's as one run, from its record."""
-    from tracer.facts import FinalSummary, LlmResponse
-    from tracer.insights.agentic_trace import Step, Trace
-    from tracer.journal.reading import scan
-
-    task = context.task(name)
-    entries = scan(task.path).entries
-    answers = [one for one in entries if isinstance(one, LlmResponse)]
-    final = next((one for one in entries if isinstance(one, FinalSummary)), None)
-    used = [one.usage for one in answers if one.usage is not None]
-    costs = [one.cost_usd for one in answers]
-    meta = {
-        "success": None if final is None else final.status == "COMPLETE",
-        "duration_sec": sum(one.duration_ms or 0 for one in answers) / 1000,
-        "cost_usd": sum(filter(None, costs)) if costs and None not in costs else None,
-        "tokens": {
-            "input": sum(one.input_tokens or 0 for one in used) if used else None,
-            "output": sum(one.output_tokens or 0 for one in used) if used else None,
-        },
-    }
-    calls = [call for one in answers for call in one.tool_calls]
-    steps = [
-        Step(number, "tool", name=call.name, args=call.summary, status="error" if call.ok is False else "ok")
-        for number, call in enumerate(calls, 1)
-    ]
-    return Trace(task.task_id, meta, tuple(steps))
 
 
 def _asked(trace: Trace, beginning: str) -> bool:

@@ -66,7 +66,11 @@ async def compare_page(
             problem = error.what
     runs = [side.run for side in sides if side.run is not None]
     told = compare(runs[:1], runs[1:]) if len(runs) == 2 else None
-    measures = [(f"{row.measure}, {row.unit}", _value(row.a), _value(row.b)) for row in told.rows] if told else []
+    units = {"share", "s", "USD"}
+    measures = [
+        (f"{row.measure}, {row.unit}" if row.unit in units else row.measure, _value(row.a), _value(row.b))
+        for row in (told.rows if told else ())
+    ]
     page = render(
         "compare.html",
         kind=kind,

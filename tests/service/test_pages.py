@@ -145,7 +145,7 @@ def test_two_of_a_kind_stand_side_by_side(project: Path) -> None:
         listed = served.client.get("/agentic?q=fix&sort=-cost").text
         assert listed.count('name="pick"') == 2
         page = served.client.get("/compare?kind=tasks&pick=task-001&pick=task-002").text
-        for told in ("Rejected for", "Answer of iteration 1", "Changes of iteration 0", "failed calls, calls"):
+        for told in ("Rejected for", "Answer of iteration 1", "Changes of iteration 0", "failed calls"):
             assert told in page, told
         page = served.client.get(f"/compare?kind=sessions&pick={name}&pick={name.replace('02_', '01_')}").text
         for told in ("It is mended.", "a &lt;thought&gt;", "✗ Bash ls", "cost, USD"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repl.scripts import script
 from tests.repl.support import pm
 
 
@@ -71,3 +72,13 @@ def test_a_project_without_traces_says_what_to_do(project: Path) -> None:
     ran = pm("sessions", "insights", cwd=project)
     assert (ran.code, ran.out.splitlines()[0]) == (0, "0 traces")
     assert "pm distill" in ran.err
+
+
+def test_captures_are_compared_with_tasks(project: Path) -> None:
+    reply = script(project, {"output": "Wrote it", "files": {"hello.py": "print('hi')\n"}})
+    assert pm("run", "write hello.py", "--script", str(reply), "--executor", "scripted", cwd=project).code == 0
+    made = json.loads(pm("capture", "from-task", "1", "--consent", "all", "--json", cwd=project).out)
+    ran = pm("compare", made["trace_id"][:8], "1", "--json", cwd=project)
+    assert ran.code == 0, ran.err
+    measures = {row["measure"]: row for row in json.loads(ran.out)["measures"]}
+    assert (measures["tool calls"]["a"]["median"], measures["tool calls"]["b"]["median"]) == (1, 0)

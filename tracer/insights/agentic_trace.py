@@ -79,6 +79,37 @@ class Trace:
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+_DONE: Final = {
+    "terminal_command": "command",
+    "file_edit": "file_path",
+    "test_run": "command",
+    "debug_action": "action",
+}
+
+
+def trace_of_capture(name: str, events: Iterable[Mapping[str, Any]]) -> Trace:
+    """A captured session as one run: what was done counts as tool calls; its last tests say whether it succeeded."""
+    steps: list[Step] = []
+    times: list[int] = []
+    success: bool | None = None
+    for number, event in enumerate(events, 1):
+        kind, given = str(event.get("type")), event.get("payload")
+        payload: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        if isinstance(at := event.get("ts_ms"), int):
+            times.append(at)
+        if kind in {"thought", "error"}:
+            steps.append(Step(number, kind, text=_text(payload, "content")))
+        elif kind in _DONE:
+            failed = kind == "test_run" and payload.get("passed") is False
+            args, status = _text(payload, _DONE[kind]), "error" if failed else "ok"
+            steps.append(Step(number, "tool", name=kind, args=args, status=status))
+        if kind == "test_run" and isinstance(payload.get("passed"), bool):
+            success = payload["passed"]
+    return Trace(
+        name, {"success": success, "duration_sec": (max(times) - min(times)) / 1000 if times else None}, tuple(steps)
+    )
+
+
 def phase_of(tool: str, args: str) -> Phase:
     """The phase a call of `tool` belongs to, by the names the three command lines use."""
     phase = _PHASES.get(tool.lower(), "other")

@@ -69,10 +69,10 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         description="Without a trace: the newest 200 of this project, and the criteria that rejected most.",
     ),
     Command(
-        "compare", "look", "compare two tasks, two sessions, or the runs of two prompts",
+        "compare", "look", "compare two tasks, sessions or captures, or the runs of two prompts",
         "repl.commands.look.insights:compare_runs", "pm compare 14 15",
         arguments=(
-            Argument("a", "a task, a distilled session, or the beginning of a prompt's sha256"),
+            Argument("a", "a task, a distilled session, a capture, or the beginning of a prompt's sha256"),
             Argument("b", "what it is compared with"),
         ),
         exits=(7,), description="Medians with 95 % intervals; `too few runs` where a side has fewer than 5.",

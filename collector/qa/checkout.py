@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -85,8 +85,8 @@ class Checkout:
 
     What is tested has the patch's tests on both sides, and what runs them as it was before: `steering` is what the
     patch changed there. `bought` are places where the patch makes tests pass whatever the code does. `tests` are the
-    changed test files that the head has; `source` tells where the code came from, `patch` what led to the head;
-    `redacted`: a placeholder may stand in it.
+    changed test files that the head has, `product` what else it changed; `source` tells where the code came from,
+    `patch` what led to the head; `redacted`: a placeholder may stand in it.
     """
 
     base: str
@@ -97,6 +97,7 @@ class Checkout:
     steering: tuple[str, ...] = ()
     bought: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    product: tuple[ChangedFile, ...] = ()
     source: str
     patch: str
     redacted: bool = False
@@ -254,6 +255,14 @@ class CodeStore:
         found = {path: await self._blocking(partial(tree.read, path)) for path in paths}
         return {path: content for path, content in found.items() if isinstance(content, bytes)}
 
+    async def read_tree(self, tree: str, paths: Sequence[str]) -> dict[str, bytes]:
+        """Those of the files that the tree has."""
+        there = await self.listed(tree)
+        found = {path: there[path] for path in paths if path in there}
+        return {
+            path: await self._blocking(partial(self._git.run, "cat-file", "blob", each)) for path, each in found.items()
+        }
+
     async def listed(self, tree: str) -> dict[str, str]:
         """The regular files of a tree by path, with the ids of their contents."""
         lines = (await self._blocking(lambda: self._git.run("ls-tree", "-r", "-z", tree))).split(b"\0")
@@ -264,6 +273,20 @@ class CodeStore:
         """The unified diff of these files; binary ones whole."""
         words = ("diff-tree", "-p", "--binary", "--full-index", "--no-renames", base, head, "--", *paths)
         return (await self._blocking(lambda: self._git.run(*words))).decode("utf-8", "surrogateescape") if paths else ""
+
+    async def with_files(self, tree: str, files: Mapping[str, bytes]) -> str:
+        """The tree with other contents of these files; new ones are plain."""
+
+        def made() -> str:
+            there = {os.fsdecode(line.partition(b"\t")[2]): line[:6].decode() for line in self._lines(tree, files)}
+            ids = {name: self._git.run("hash-object", "-w", "--stdin", stdin=data) for name, data in files.items()}
+            entries = {name: (there.get(name, FILE_MODES[0]), os.fsdecode(ids[name].strip())) for name in files}
+            return self._with(tree, entries)
+
+        return await self._blocking(made)
+
+    def _lines(self, tree: str, paths: Iterable[str]) -> list[bytes]:
+        return [line for line in self._git.run("ls-tree", "-z", tree, "--", *paths).split(b"\0") if line]
 
     async def write_tar(self, tree: str, target: Path, *, paths: Sequence[str] = ()) -> int:
         """Write a tree, or these of its paths alone, as a tar; its size in bytes."""
@@ -343,6 +366,7 @@ class CodeStore:
             "steering": tuple(on_head),
             "bought": tuple(f"{place.path}:{place.line}: {place.message}" for place in places),
             "tests": tuple(name for name in tests if int(entries[name].modes[1])),
+            "product": found.product,
         }
 
     def _file(self, name: str, entry: RawEntry) -> ChangedFile:

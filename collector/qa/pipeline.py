@@ -55,6 +55,7 @@ from tracer.errors import (
     UnavailableError,
     UsageError,
 )
+from tracer.export.steps import report_text
 
 SandboxFor = Callable[[str], Awaitable[Sandbox]]
 """The sandbox for an image; raises `SandboxError`."""
@@ -328,6 +329,7 @@ class _Run:
             settings=self._settings,
             keep=partial(self._collector.keep_result, self._row.trace_id),
             folder=folder,
+            report=report_text(Task.model_validate(self._row.metadata["task"])),
             progress=self._progress,
         )
         await self._store("tests", key, {"tests": await step.run()})

@@ -7,17 +7,19 @@ runs end well without the report that they owe has proved nothing, nor has one t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from pydantic import JsonValue
 
 from runner.checks.reports import CaseResult
+from runner.gate.criterion import ChangedFile
 from runner.gate.file_roles import is_test_file
 
 Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_report", "steered"]
 ABSENT: Final = "absent"
+_WEAK: Final = 50
 _BAD: Final = frozenset({"failed", "error"})
 
 
@@ -127,6 +129,41 @@ def prove(
         tests_changed=tests_changed,
         steered=(*steering, *bought),
     )
+
+
+_TELLING: Final = 12  # characters of a line without blanks: shorter ones stand in any text
+
+
+def told_by_report(report: str, product: Iterable[ChangedFile]) -> tuple[str, ...]:
+    """Lines that the fix adds to the product and that the bug report has word for word: it gives the fix away."""
+    said = "".join(report.split())
+    found = []
+    for file in product:
+        before, after = ((side or b"").decode("utf-8", "replace").splitlines() for side in (file.before, file.after))
+        known = set(before)
+        bare = ((line, "".join(line.split())) for line in after if line not in known)
+        found += [line.strip() for line, text in bare if len(text) >= _TELLING and text in said]
+    return tuple(found)
+
+
+def are_several(passed: Mapping[str, Collection[str]]) -> bool:
+    """Whether parts of the fix mend different tests by themselves; `passed` has the tests by the part applied alone."""
+    sets = [set(tests) for tests in passed.values() if tests]
+    return any(one.isdisjoint(other) for number, one in enumerate(sets) for other in sets[:number])
+
+
+def flags_of(
+    *, told: Sequence[str], several: bool, strength: int | None, cheated: Sequence[str], pinned: bool
+) -> list[JsonValue]:
+    """What is doubtful about a proof, by name."""
+    found = {
+        "fix_in_report": bool(told),
+        "several_bugs": several,
+        "weak_tests": strength is not None and strength < _WEAK,
+        "cheatable": bool(cheated),
+        "image_not_pinned": not pinned,
+    }
+    return [name for name, holds in found.items() if holds]
 
 
 def _verdict(base: list[Run], head: list[Run], rows: tuple[Row, ...], *, told: bool) -> Verdict:

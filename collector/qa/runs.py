@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import tomllib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -19,12 +21,15 @@ from pydantic import JsonValue
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.dependencies import KeptLayers, lay_over, layer_key, pins_dependencies
 from collector.qa.profiles import Plan, Refusal
-from collector.qa.proof import Run, prove
+from collector.qa.proof import Proof, Run, are_several, flags_of, prove, told_by_report
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
 from collector.qa.settings import QaSettings
+from runner.checks.harness import looks_for_runner, sort_changes
+from runner.checks.mutants import in_turns, targets_of
 from runner.checks.report_formats import read_reports
-from runner.checks.reports import TestReport
+from runner.checks.reports import Reading, TestReport
+from runner.gate.criterion import ChangedFile
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import SandboxError
 
@@ -32,6 +37,12 @@ _T = TypeVar("_T")
 Phase = Literal["base", "head"]
 Progress = Callable[[str], None]
 """Takes a line about what happens."""
+_MOST_PARTS: Final = 4
+_MADE: Final = (".pm-report/", "junit.xml", "node_modules/")  # removed before every run, or no part of a tree
+_CHEATS: Final = tuple(
+    (str(row["name"]), {path: text.encode() for path, text in row["files"].items()})
+    for row in tomllib.loads(Path(__file__).with_name("cheats.toml").read_text(encoding="utf-8"))["cheat"]
+)
 _TOLD_OUTPUT: Final = 16 << 20  # where it is the report
 _TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbox (qa.workspace_mb)")
 
@@ -64,7 +75,10 @@ class TestsStep:
     keep: Callable[..., Awaitable[str]]
     """`Collector.keep_result` of this trace."""
     folder: Path
+    report: str = ""
+    """The bug report's text."""
     progress: Progress = field(default=lambda _: None)
+    layers: dict[Phase, Path] = field(default_factory=dict)
 
     async def run(self) -> dict[str, Any]:
         """The `qa.tests` object."""
@@ -129,6 +143,7 @@ class TestsStep:
                     trees[phase] = None
                     continue
                 await asyncio.to_thread(lay_over, source, layer)
+                self.layers[phase] = layer
             if self.plan.build:
                 saved = self.folder / f"{phase}-built.tar"
                 job = self._build_job(
@@ -188,22 +203,7 @@ class TestsStep:
 
     async def _once(self, phase: Phase, source: Path, number: int, own: Plan | None) -> _Ran:
         begun = now_epoch_ms()
-        plan, limit_s = own or self.plan, self.settings.limits.time_s
-        job = Job(
-            image=self.plan.image,
-            source=source,
-            command=plan.command,
-            probe=self.plan.probe,
-            reports=self.plan.reports,
-            environment=(*self.plan.environment, *self._home),
-            limits=replace(self.settings.limits, time_s=min(self.plan.timeout_s or limit_s, limit_s)),
-            label=f"tests {phase} {number}",
-        )
-        if plan.told_by_output:
-            job = replace(job, limits=replace(job.limits, keep_bytes=_TOLD_OUTPUT))
-        outcome = await self._sure(lambda: self.sandbox.run(job))
-        output = outcome.stdout + b"\n" + outcome.stderr if plan.told_by_output else b""
-        reading, report = read_reports(outcome.reports, output=output, root=WORKSPACE)
+        outcome, (reading, report) = await self._tried(own or self.plan, source, f"tests {phase} {number}")
         self.progress(f"tests: {phase} {number} of {self.settings.repeats} {_word(outcome, report)}")
         invocation = self._invocation(phase, begun, outcome)
         if own is not None:
@@ -213,6 +213,102 @@ class TestsStep:
         if (tests := report.tests if reading in {"read", "no_tests"} else None) is not None:
             note["tests"] = {**report.counts}
         return _Ran(phase, invocation, note, Run(phase, outcome.passed, tests, own is None), outcome)
+
+    async def _tried(self, plan: Plan, source: Path, label: str) -> tuple[Outcome, tuple[Reading, TestReport]]:
+        """One run of the tests, and what its reports say."""
+        limit_s = self.settings.limits.time_s
+        job = Job(
+            image=self.plan.image,
+            source=source,
+            command=plan.command,
+            probe=self.plan.probe,
+            reports=self.plan.reports,
+            environment=(*self.plan.environment, *self._home),
+            limits=replace(self.settings.limits, time_s=min(self.plan.timeout_s or limit_s, limit_s)),
+            label=label,
+        )
+        if plan.told_by_output:
+            job = replace(job, limits=replace(job.limits, keep_bytes=_TOLD_OUTPUT))
+        outcome = await self._sure(lambda: self.sandbox.run(job))
+        output = outcome.stdout + b"\n" + outcome.stderr if plan.told_by_output else b""
+        return outcome, read_reports(outcome.reports, output=output, root=WORKSPACE)
+
+    # -- trials of a proof
+
+    async def _trials(self, proof: Proof) -> dict[str, JsonValue]:
+        """What a proof is worth: strength, cheats, parts of the fix alone; each tree is tested once."""
+        fixed = {row.id for row in proof.rows if row.fixed}
+        own = self.plan.only(self.checkout.tests) or self.plan
+        told = told_by_report(self.report, self.checkout.product)
+        facts = await self.sandbox.facts(self.plan.image)
+        noticed, survivors = await self._planted(own)
+        cheated = [name for name, tree in await self._cheats() if fixed <= await self._passing(tree, own, name)]
+        parts: dict[str, set[str]] = {}
+        if 1 < len(self.checkout.product) <= _MOST_PARTS and len(fixed) > 1:
+            for file in self.checkout.product:
+                if file.after is not None:
+                    tree = await self.code.with_files(self.checkout.tested_base, {file.path: file.after})
+                    parts[file.path] = fixed & await self._passing(tree, own, file.path)
+        tried = noticed + len(survivors)
+        strength = round(100 * noticed / tried) if tried else None
+        flags = flags_of(
+            told=told, several=are_several(parts), strength=strength, cheated=cheated, pinned=bool(facts.pinned)
+        )
+        worth = "not tried" if strength is None else f"{noticed} of {tried} planted faults noticed"
+        self.progress(f"tests: {worth}{'; ' if flags else ''}{', '.join(map(str, flags))}")
+        return {
+            "strength": strength,
+            "flags": flags,
+            "trials": {
+                "faults": tried,
+                "noticed": noticed,
+                "survivors": survivors,
+                "cheats": len(_CHEATS),
+                "cheated": list(cheated),
+                "told_by_report": list(told[:_MOST_PARTS]),
+            },
+        }
+
+    async def _planted(self, own: Plan) -> tuple[int, list[JsonValue]]:
+        """Plant faults into the changed functions of the fix: how many the tests noticed, and the others."""
+        noticed, survivors = 0, list[JsonValue]()
+        texts = {file.path: file.after for file in self.checkout.product}
+        for fault in islice(in_turns(targets_of(self.checkout.product)), self.settings.trials):
+            spoilt = fault.applied(texts[fault.path] or b"")
+            tree = await self.code.with_files(self.checkout.tested_head, {fault.path: spoilt})
+            outcome, (reading, _) = await self._on(tree, own, f"fault in {fault.path}")
+            if fault.compiled and reading != "read":
+                continue  # a compiler may have refused it
+            if outcome.passed:
+                survivors.append({"path": fault.path, "line": fault.line, "old": fault.old, "new": fault.new})
+            else:
+                noticed += 1
+        return noticed, survivors
+
+    async def _cheats(self) -> list[tuple[str, str]]:
+        """The fixed cheats that are not put back as a whole, each with its tree."""
+        base = self.checkout.tested_base
+        found = []
+        for name, files in _CHEATS:
+            sides = await self.code.read_tree(base, tuple(files))
+            changed = [ChangedFile(path=path, before=sides.get(path), after=text) for path, text in files.items()]
+            sorted_out = sort_changes(file for file in changed if file.path not in self.plan.steering)
+            left = {file.path: file.after or b"" for file in sorted_out.product if not file.path.startswith(_MADE)}
+            if left and not list(looks_for_runner(sorted_out.product)):
+                found.append((name, await self.code.with_files(base, {**left, **sorted_out.written})))
+        return found
+
+    async def _passing(self, tree: str, own: Plan, label: str) -> set[str]:
+        """The tests that pass on a tree."""
+        outcome, (_, report) = await self._on(tree, own, label)
+        return {test.id for test in report.tests if test.outcome == "passed"} if outcome.kind == "exit" else set()
+
+    async def _on(self, tree: str, own: Plan, label: str) -> tuple[Outcome, tuple[Reading, TestReport]]:
+        source = self.folder / "trial.tar"
+        await self.code.write_tar(tree, source)
+        if self.layers:
+            await asyncio.to_thread(lay_over, source, self.layers["head"])
+        return await self._tried(own, source, label)
 
     def _invocation(self, phase: Phase, begun: int, outcome: Outcome | None) -> dict[str, JsonValue]:
         return {
@@ -244,6 +340,9 @@ class TestsStep:
             bought=self.checkout.bought,
         )
         shown = proof.as_json()
+        # What must be built first costs as much again for each tree.
+        if proof.verdict == "proven" and proof.level == "tests" and self.settings.trials and not self.plan.build:
+            shown |= await self._trials(proof)
         if shown["tests_left_out"]:
             table = orjson.dumps([row._asdict() for row in proof.rows])
             shown["table_blob_id"] = await self.keep(table, content_type="application/json")

@@ -38,6 +38,8 @@ class QaSettings:
     network_name: str = "bridge"
     build_proxy: str = ""
     layers: KeptLayers | None = None
+    trials: int = 10
+    """At most so many planted faults for the strength of a proof; 0: no trials."""
     waits_s: tuple[float, ...] = (1.0, 5.0)
 
     def as_json(self) -> dict[str, JsonValue]:
@@ -47,6 +49,7 @@ class QaSettings:
             "repeats": self.repeats,
             "limits": [self.limits.memory_bytes, self.limits.pids, self.limits.cpus, self.limits.time_s],
             "workspace": self.limits.workspace_bytes,
+            **({"trials": self.trials} if self.trials else {}),
         }
 
 
@@ -75,6 +78,7 @@ def qa_settings(settings: Settings, *, cache: Path | None = None) -> QaSettings:
         repeats=int(settings.get("qa.repeats")),
         limits=limits,
         network_name=str(settings.get("qa.network_name")),
+        trials=int(settings.get("qa.trials")),
         build_proxy=str(settings.get("qa.build_proxy") or ""),
         layers=KeptLayers(cache, most_bytes=int(settings.get("qa.cache_mb")) * _MB) if cache is not None else None,
     )

@@ -424,6 +424,7 @@ _QA: tuple[Setting, ...] = (
     Setting("qa.build_proxy", "text", "HTTP proxy that builds with a network go through", guarded=True),
     Setting("qa.remotes", "list", "hosts that sources may be fetched from over https", (), guarded=True),
     Setting("qa.repeats", "integer", "runs of the tests on the base and on the fix", 3, minimum=1),
+    Setting("qa.trials", "integer", "faults planted into a proven fix, to see whether its tests notice", 10, minimum=0),
     Setting("qa.timeout", "duration", "time one run of the tests may take", 600, minimum=1),
     Setting("qa.memory_mb", "integer", "memory one run may use, in MB", 2048, minimum=32),
     Setting("qa.cpus", "number", "processors one run may use", 1.0, minimum=0.1),

@@ -164,6 +164,10 @@ def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> Non
         f"        {count_text(counts['tests'], 'test')}: {counts['fail_to_pass']} fixed, "
         f"{counts['pass_to_pass']} passed before, {counts['pass_to_fail']} broken, {counts['flaky']} flaky"
     )
+    if trials := proof.get("trials"):
+        noticed = f"{trials['noticed']} of {count_text(trials['faults'], 'planted fault')} noticed"
+        flags = f"  ({', '.join(proof['flags'])})" if proof["flags"] else ""
+        output.line(f"        {noticed}, {len(trials['cheated'])} of {trials['cheats']} cheats pass{flags}")
     rows = proof["tests"]
     if not table:
         rows = [row for row in rows if row["touched"] or row["flaky"] or row["before"] != row["after"]][:_ROWS]

@@ -553,3 +553,34 @@ async def test_a_capture_is_tested_by_the_profile_that_was_assigned_last(
     assert (await _check(collector, trace_id, tmp_path, sandbox))["tests"]["detail"]["proof"]["verdict"] == "proven"
     with pytest.raises(UsageError, match="cannot be read"):
         await assign_profile(collector, trace_id, {"runner": "rake"}, approved=True)
+
+
+async def test_a_proof_is_tried_by_faults_cheats_and_parts_of_the_fix(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    half, twice = "def half(x):\n    return x / {}\n", "def twice(x):\n    return x * {}\n"
+    repository = a_repository(
+        tmp_path,
+        base={"half.py": half.format(3), "twice.py": twice.format(3)},
+        head={
+            "half.py": half.format(2),
+            "twice.py": twice.format("2 if x else 9"),
+            "test_both.py": "import unittest\nfrom half import half\nfrom twice import twice\n\n\n"
+            "class Both(unittest.TestCase):\n    def test_half(self):\n        self.assertEqual(half(6), 3)\n\n"
+            "    def test_twice(self):\n        self.assertEqual(twice(3), 6)\n",
+        },
+    )
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, lists=replace(settings.lists, commands=("python3 -m unittest",)))
+    profile = {"runner": "custom", "command": "python3 -m unittest"}
+    trace_id = await send_session(collector, repository, profile=profile)
+    tests = (await _check(collector, trace_id, tmp_path, sandbox, settings=settings))["tests"]
+    proof = tests["detail"]["proof"]
+    assert (proof["verdict"], len(proof["fail_to_pass"])) == ("proven", 2)
+    trials = proof["trials"]
+    assert 0 < trials["noticed"] < trials["faults"] <= 10
+    assert proof["strength"] == round(100 * trials["noticed"] / trials["faults"])
+    assert {each["path"] for each in trials["survivors"]} == {"twice.py"}, "nobody tests what it does with 0"
+    assert (trials["cheats"], trials["cheated"]) == (9, [])
+    assert {"several_bugs", "image_not_pinned"} <= set(proof["flags"])
+    assert "fix_in_report" not in proof["flags"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.qa.proof import Proof, Run, prove
+from collector.qa.proof import Proof, Run, are_several, prove, told_by_report
 from runner.checks.reports import CaseResult, TestOutcome
+from runner.gate.criterion import ChangedFile
 
 
 def _run(phase: str, **outcomes: TestOutcome) -> Run:
@@ -143,3 +144,17 @@ def test_proven_always_means_that_some_test_failed_before_and_passed_after_in_ev
         all(one.get(name) == "passed" for one in head) and all(one.get(name) != "passed" for one in base)
         for name in "abcd"
     )
+
+
+def test_a_report_that_holds_the_fix_gives_it_away() -> None:
+    file = ChangedFile(path="a.py", before=b"x = 1\n", after=b"x = 1\nreturn sum(items) / len(items)\n}\n")
+    assert told_by_report("Use `return sum(items) / len( items )` instead", [file]) == (
+        "return sum(items) / len(items)",
+    )
+    assert told_by_report("The mean is wrong: }", [file]) == ()
+
+
+def test_several_bugs_are_told_by_parts_that_mend_different_tests() -> None:
+    assert are_several({"a": {"one"}, "b": {"two"}})
+    assert not are_several({"a": {"one", "two"}, "b": {"two"}})
+    assert not are_several({"a": {"one"}, "b": set()})

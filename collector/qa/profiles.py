@@ -141,6 +141,7 @@ class Seen(NamedTuple):
 def recorded_profile(runs: Sequence[Seen]) -> dict[str, Any] | None:
     """What the developer's own test runs propose: of each program that passed, else the last, the fewest words."""
     found: list[tuple[str, str, Seen]] = []
+    known: set[str] = set()
     for run in runs:
         test = read_line(run.command).test
         words = test.words if test is not None else tuple(run.command.split())
@@ -148,6 +149,8 @@ def recorded_profile(runs: Sequence[Seen]) -> dict[str, Any] | None:
         if plain or test is not None:
             program = f"{run.runner} {words[0].rpartition('/')[2]}"
             found.append((program, run.command.strip() if plain else shlex.join(words), run))
+            known |= {program} if test is not None or run.runner != "custom" else set()
+    found = [each for each in found if each[0] in known] or found
     chosen = [each for each in found if each[2].passed] or [each for each in found if each[0] == found[-1][0]]
     widest: dict[str, Seen] = {}
     for program, text, run in chosen:

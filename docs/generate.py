@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from docs.http_reference import http_page  # noqa: E402 - the checkout, not the installed
 from docs.man import man_page  # noqa: E402 - the checkout, not the installed
 from docs.reference import command_pages, configuration_page, keys_page  # noqa: E402 - the checkout, not the installed
 
@@ -19,7 +20,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     pages = {f"docs/commands/{name}.md": text for name, text in command_pages().items()}
-    pages |= {"docs/configuration.md": configuration_page(), "docs/keys.md": keys_page(), "docs/pm.1": man_page()}
+    pages |= {"docs/configuration.md": configuration_page(), "docs/http-reference.md": http_page()}
+    pages |= {"docs/keys.md": keys_page(), "docs/pm.1": man_page()}
     drifted = []
     for name, text in pages.items():
         path = ROOT / name

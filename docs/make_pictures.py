@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -70,13 +71,18 @@ async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
     )
 
 
+def standalone(svg: str) -> str:
+    """A picture that fetches no font from anywhere: any monospaced one will do."""
+    return re.sub(r"\s*@font-face \{.*?\n    \}", "", svg, flags=re.DOTALL)
+
+
 async def shoot(app: PmApp, pilot: Pilot[Any], name: str) -> None:
     """Export the present screen."""
     await pilot.pause()
     app.clear_notifications()
     await pilot.pause(0.4)
     svg = app.export_screenshot(title="pm", simplify=True)
-    (PICTURES / f"{name}.svg").write_text(svg, encoding="utf-8")
+    (PICTURES / f"{name}.svg").write_text(standalone(svg), encoding="utf-8")
 
 
 async def pictures(tour: Callable[[PmApp, Pilot[Any]], Awaitable[None]], replies: tuple[dict[str, Any], ...]) -> None:

@@ -99,9 +99,7 @@ def draw(text: str) -> None:
         shown.highlight_regex(r"\b(?:FAILED|FAIL|failed)\b", style="bold red")
         shown.highlight_regex(r"\b(?:OK|passed)\b", style="bold green")
         console.print(shown)
-    drawing = console.export_svg(title="pm record")
-    # The picture stands alone: no font is fetched from anywhere, any monospaced one will do.
-    drawing = re.sub(r"@font-face \{.*?\}\s*", "", drawing, flags=re.DOTALL)
+    drawing = pictures.standalone(console.export_svg(title="pm record"))
     (pictures.PICTURES / "record.svg").write_text(re.sub(r"<!--.*?-->\s*", "", drawing), encoding="utf-8")
 
 

@@ -135,7 +135,7 @@ class NewTask(BaseModel):
     criteria: list[str] | None = Field(default=None, max_length=50)
 
 
-class PersonAnswer(BaseModel):
+class UserAnswer(BaseModel):
     """A user's answer to a waiting task; `text` is the hint, or answers its question."""
 
     model_config = ConfigDict(

@@ -30,13 +30,13 @@ from service.problems import problem_response, responses
 from service.schemas import (
     Accepted,
     NewTask,
-    PersonAnswer,
     SubtaskModel,
     TaskDetail,
     TaskPage,
     TaskRowModel,
     TraceDocument,
     TraceSummary,
+    UserAnswer,
 )
 from service.state import ServiceState, state_of
 from tracer.catalog.tasks import TaskRow, list_tasks
@@ -189,7 +189,7 @@ async def trace(
 ) -> Response | TraceDocument:
     """The conversation of a task; `latest` keeps the latest iteration, `raw` answers with the stored lines.
 
-    `event`, `iteration`, `subtask`, `text` and `failed` keep the facts that fit all of them; the summary stays whole.
+    `event`, `iteration`, `subtask`, `text` and `failed` keep the events that fit all of them; the summary stays whole.
     """
     state = state_of(request)
     if raw and not latest and not wanted:
@@ -213,7 +213,7 @@ async def events(
     last_event_id: Annotated[str | None, Header()] = None,
     after: Annotated[int, Query(ge=-1)] = -1,
 ) -> AsyncIterator[ServerSentEvent]:
-    """Every fact as it becomes durable; `id` is its sequence number, `Last-Event-ID` resumes behind it."""
+    """Every event as it becomes durable; `id` is its sequence number, `Last-Event-ID` resumes behind it."""
     state = state_of(request)
     if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
         after = int(last_event_id[:18])
@@ -231,7 +231,7 @@ async def submit(request: Request, body: NewTask) -> Accepted:
 
 
 @router.post("/{task_id}/respond", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 429, 500))
-async def respond(request: Request, ref: Found, body: PersonAnswer) -> Accepted:
+async def respond(request: Request, ref: Found, body: UserAnswer) -> Accepted:
     """Record a user's answer and go on with the task."""
     answered = await _supervisor(request).respond(
         ref.task_id, body.action, text=body.text, max_iterations=body.max_iterations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import os
@@ -9,10 +10,13 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+import pm_orchestrator
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -30,6 +34,7 @@ FILES = {
 FIXED: dict[str, Any] = {"output": "Fixed: `total` no longer adds 1.", "files": {"prices.py": RIGHT}}
 LAZY: dict[str, Any] = {"output": "I looked at prices.py. The total is right now.", "files": {}}
 TOLD: dict[str, Any] = {"output": "It returns 0 for an empty list.", "files": {}}
+ROOMS = ("pm_orchestrator", "tracer", "runner", "collector", "service", "repl")
 SCRIPTS = {"start": [LAZY, FIXED], "developer": [FIXED, TOLD], "prompt-engineer": [FIXED, FIXED]}
 
 
@@ -111,6 +116,39 @@ def test_no_sentence_of_a_guide_is_longer_than_forty_words() -> None:
         prose = re.sub(r"^```.*?^```|^[|#].*?$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for sentence in re.split(r"(?<=[.:?!])\s+(?=[A-Z`])|\n\n", prose):
             assert len(sentence.split()) <= 40, f"{page.name}: {sentence}"
+
+
+def told(node: ast.Module) -> Iterator[str]:
+    """The texts of a module that a user or an agent may read: no docstrings, no keys."""
+    bare = {id(each.value) for each in ast.walk(node) if isinstance(each, ast.Expr)}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in bare:
+            yield each.value if " " in each.value else ""
+
+
+def test_the_glossary_s_words_are_used_in_docs_messages_pages_and_prompts() -> None:
+    glossary = DOCS / "glossary.md"
+    table = glossary.read_text(encoding="utf-8").split("| not | but |", 1)[1]
+    words = [word for row in re.findall(r"^\| ([a-z ,]+) \|", table, re.MULTILINE) for word in row.split(", ")]
+    assert "fact" in words
+    other = re.compile(rf"(?<![\w.-])(?:{'|'.join(words)})(?![\w-])", re.IGNORECASE)
+    pages = [*DOCS.rglob("*.md"), ROOT / "README.md", *(ROOT / "service" / "templates").glob("*.html")]
+    code = re.compile(r"^```.*?^```|`[^`]*`|\{[{%].*?[%}]\}|<[^>]*>", re.MULTILINE | re.DOTALL)
+    texts = [(path, code.sub(" ", path.read_text(encoding="utf-8"))) for path in pages if path != glossary]
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            texts += [(path, text) for text in told(ast.parse(path.read_text(encoding="utf-8")))]
+    found = [
+        f"{path.relative_to(ROOT)}: {hit[0]!r} in {text[max(0, hit.start() - 40) : hit.end() + 40]!r}"
+        for path, text in texts
+        for hit in other.finditer(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
+    shown = re.findall(r"^::: pm_orchestrator\.(\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(shown) == sorted(pm_orchestrator.__all__)
 
 
 def test_every_page_of_the_site_is_in_its_navigation_and_every_link_leads_somewhere() -> None:

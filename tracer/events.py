@@ -122,7 +122,7 @@ def encode(entry: Entry) -> bytes:
         return orjson.dumps(entry.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError as error:
         raise TraceError(
-            f"a {entry.event!r} fact cannot be written as JSON",
+            f"a {entry.event!r} event cannot be written as JSON",
             why=str(error),
             next_step="this is a defect: the executor must clean its text before it is recorded",
         ) from error

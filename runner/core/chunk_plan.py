@@ -191,7 +191,7 @@ def check_plan(plan: object, *, task_id: str, by_person: bool = False) -> Checke
     return Checked(problem=cycle) if cycle else Checked(tuple(subtasks))
 
 
-def require_plan(plan: object, *, next_step: str = "mend it and give it again") -> None:
+def require_plan(plan: object, *, next_step: str = "fix it and give it again") -> None:
     """Refuse a user's plan that cannot be carried out with a UsageError, before anything is recorded."""
     checked = check_plan(plan, task_id="task", by_person=True)
     if checked.problem:

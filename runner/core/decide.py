@@ -29,11 +29,11 @@ from tracer.names import PLAN_SUFFIX
 
 _LONG_WORDS: Final = 150
 _INSTRUCTIONS: Final = f"""\
-Change nothing; you may read the files. Split the request into as few subtasks as make sense, each of which one person
-could finish and check alone in a copy of the project of their own; their results are merged afterwards. Two subtasks
-that would change the same lines are one subtask, or depend on each other. List a dependency only where the work of the
-other must be there first. Each description stands alone: whoever reads it sees nothing else of the request. Together
-they cover the whole request and nothing more. A request that is one piece of work has one subtask.
+Change nothing; you may read the files. Split the request into as few subtasks as make sense, each of which one
+developer could finish and check alone in a copy of the project of their own; their results are merged afterwards. Two
+subtasks that would change the same lines are one subtask, or depend on each other. List a dependency only where the
+work of the other must be there first. Each description stands alone: whoever reads it sees nothing else of the
+request. Together they cover the whole request and nothing more. A request that is one piece of work has one subtask.
 
 Answer with one JSON object and nothing else, after this schema:
 {json.dumps(PLAN_SCHEMA, separators=(",", ":"))}"""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from runner.undo.undo import undo_task
 from service.pages.values import Shown, shown, task_view
-from service.schemas import NewTask, PersonAnswer
+from service.schemas import NewTask, UserAnswer
 from service.security import WANTED, Session
 from service.state import state_of
 from tracer.blobs import DirectoryBlobs
@@ -190,7 +190,7 @@ async def respond(request: Request, task_id: str) -> RedirectResponse:
     if choice := given.get("choice"):
         given |= {"action": "hint", "text": choice}
     try:
-        answer = PersonAnswer.model_validate({"action": given.get("action"), "text": given.get("text", "").strip()})
+        answer = UserAnswer.model_validate({"action": given.get("action"), "text": given.get("text", "").strip()})
     except ValidationError as error:
         raise UsageError("this is no answer", why=str(error.errors()[0]["msg"]), next_step="go back") from error
     if answer.action == "hint" and not answer.text:

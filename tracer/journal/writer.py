@@ -136,7 +136,7 @@ class Journal(Closing):
         self._batch.lines.append(line)
         self._batch.waiting.append(future)
         if last:
-            self._refusal = "its last fact is recorded"
+            self._refusal = "its last event is recorded"
         if not self._scheduled and not self._writing:
             self._scheduled = True
             self._loop.call_soon(self._dispatch)  # after every task that is ready now has appended

@@ -239,7 +239,7 @@ class _Reader(Reader):
         if not assembly.new("said", agent, record.get("uuid"), text):
             return
         if text.startswith(_INTERRUPTED):
-            assembly.error(at_ms, "interrupted by the person", agent=agent)
+            assembly.error(at_ms, "interrupted by the user", agent=agent)
             assembly.success = False if agent is None else assembly.success
             return
         if record.get("isMeta") or record.get("isCompactSummary") or text.lstrip().startswith(_INJECTED):

@@ -220,7 +220,8 @@ async def base_tests(
     One that may not be started has no run.
     """
     command = next((one for one in await planned_commands(request) if one.kind == "test"), None)
-    if command is None or command.held_back is not None or not request.checks.base_tests:
+    wanted = request.checks.base_tests and request.kind != "question"  # an answer in words is judged without them
+    if command is None or command.held_back is not None or not wanted:
         return None if command is None else (command, None)
     timeout_s = float(request.checks.timeout_s or 600.0)
     limit_s = timeout_s if limit_s is None else min(limit_s, timeout_s)
@@ -295,6 +296,7 @@ async def judge_answer(
     # Only what an answer's own comparison showed is its agent's; of the whole, each subtask was judged by itself.
     if answer is not NO_ANSWER:
         changes = replace(changes, harm=tuple(one for one in changes.harm if one.what in loop.harmed))
+    kind = _kind(request, text, subtask=step.subtask_id is not None)
     evidence = await gather(
         request=text,
         answer=prose_of(answer.output) or (answer.error.message if answer.error else ""),
@@ -304,11 +306,11 @@ async def judge_answer(
         workspace=workspace,
         changes=changes,
         status=answer.status or "COMPLETE",
-        kind=_kind(request, text, subtask=step.subtask_id is not None),
+        kind=kind,
         stop_reason=answer.stop_reason,
         error_kind=answer.error.kind if answer.error else None,
         expected=subtask.files_expected,
-        commands=commands,
+        commands=() if kind == "question" and not changes.files and not checks.require else commands,
         tests_policy=_policy(state, request),
         weigh=None if trials is None else _timed("Q7", weigh, took),
         require=checks.require,

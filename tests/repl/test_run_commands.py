@@ -542,3 +542,12 @@ def test_a_flag_out_of_range_is_a_usage_error_and_says_what_the_flag_is_for(proj
     assert ran.code == 2
     assert "--max-iterations: 0 is below 1" in ran.err
     assert "next:  --max-iterations: " in ran.err
+
+
+def test_a_question_is_not_held_against_tests_that_fail_before_it_is_asked(project: Path) -> None:
+    (project / "test_a.py").write_text("def test_a():\n    assert False\n")
+    path = script(project, {"output": "It has one test, and that fails."})
+    words = ("--kind", "question", "--test", f"{sys.executable} -m pytest -q", "--script", str(path))
+    ran = pm("run", "What is in this folder?", *words, "--executor", "scripted", "--json", cwd=project)
+    told = json.loads(ran.out)
+    assert (ran.code, told["status"], told["answer"]) == (0, "COMPLETE", "It has one test, and that fails.")

@@ -126,8 +126,8 @@ class _Gathered:
         self._ended = False
         match entry:
             case facts.UserRequest() if entry.action is not None:
-                waited = Bar("waiting", 0, "waiting for you", seq, before, now, detail=entry.action)
-                loop.bars.append(waited)
+                if loop.request is None and loop.answered is None:  # else the agent was steered at work
+                    loop.bars.append(Bar("waiting", 0, "waiting for you", seq, before, now, detail=entry.action))
             case facts.ChunkingPlan():
                 self._titles.update({part.id: part.title for part in entry.subtasks})
             case facts.LlmRequest():

@@ -85,6 +85,8 @@ def test_what_has_no_end_ends_now_where_the_task_works_and_with_the_last_entry_e
     assert drawn(waterfall(ROUND[:3], now_ms=BEGAN + 11000))[-1] == "  judging 9000-11000…"
     asked_again = [*ROUND[:2], entry(8000, "LLM_REQUEST", {"executor": "claude", "attempt": 1})]
     assert drawn(waterfall(asked_again))[2:] == ["  claude 3000-8000 x", "  claude 8000-8000…"]
+    steered = [*ROUND[:2], entry(5000, "USER_REQUEST", {"action": "hint"}, iteration=None)]
+    assert drawn(waterfall(steered)) == ["iteration 0 1000-5000…", "  tests before 1000-3000 v", "  claude 3000-5000…"]
     ended = [*ROUND, entry(14000, "FINAL_SUMMARY", {"status": "INCOMPLETE"}, iteration=None)]
     assert waterfall(ended, now_ms=BEGAN + 99_000).total_ms == 14000
 

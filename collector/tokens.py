@@ -21,16 +21,16 @@ _LONGEST: Final = 200
 _NEVER_MS: Final = 1 << 62
 
 
-Right = Literal["create", "append", "read", "list", "check", "delete"]
+Right = Literal["create", "append", "read", "list", "check", "withdraw", "delete"]
 Role = Literal["contributor", "reviewer", "exporter", "operator"]
 RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
-    "contributor": frozenset({"create", "append", "read", "list", "delete"}),
+    "contributor": frozenset({"create", "append", "read", "list", "withdraw", "delete"}),
     "reviewer": frozenset({"read", "list", "check"}),
     "exporter": frozenset({"read", "list"}),
-    "operator": frozenset({"create", "append", "read", "list", "check", "delete"}),
+    "operator": frozenset({"create", "append", "read", "list", "check", "withdraw", "delete"}),
 }
 """What each role may do, to the traces that its token's developer and project leave it."""
-_OF_A_KEY: Final[frozenset[Right]] = frozenset({"append", "read", "check", "delete"})
+_OF_A_KEY: Final[frozenset[Right]] = frozenset({"append", "read", "check", "withdraw", "delete"})
 
 
 class Access(NamedTuple):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
@@ -42,6 +43,9 @@ _WAITING_BATCHES: Final = 8  # so many bodies of the largest size may be held at
 health = APIRouter(tags=["health"])
 
 
+_LEAST_ROOM: Final = 64 << 20
+
+
 @health.get("/healthz", responses=responses(403, 429))
 async def healthz() -> Health:
     """The process is alive."""
@@ -55,6 +59,11 @@ async def readyz(request: Request) -> Health:
     await state.collector.store.pending_traces(limit=1)
     if not await asyncio.to_thread(state.state_dir.traces.is_dir):
         raise UnavailableError("the state directory is not there", next_step="pm doctor")
+    disk = await asyncio.to_thread(os.statvfs, state.state_dir.root)
+    if disk.f_flag & os.ST_RDONLY:
+        raise UnavailableError("the disk is read-only", why=str(state.state_dir.root), next_step="mount it writable")
+    if disk.f_bavail * disk.f_frsize < _LEAST_ROOM:
+        raise UnavailableError("the disk is full", why=str(state.state_dir.root), next_step="free space on it")
     return Health(status="ok")
 
 

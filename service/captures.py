@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Annotated, Any, BinaryIO, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from collector.collector import Collector, OpenBlob
-from collector.errors import ForbiddenError, IntakeError, TooLargeError
+from collector.errors import ForbiddenError, IntakeError
 from collector.final.consent import Flag, revocations, withdraw
 from collector.handover.sets import choose
 from collector.qa.pipeline import assign_profile
 from collector.tokens import ADMIN, Access
+from service.bodies import announced_length, read_body, uploaded
 from service.problems import responses
 from service.security import KNOWN, first_headers
 from service.state import ServiceState, state_of
 from tracer.capture.document import BlobRedaction, ConsentFlags, TraceDocument
 from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace, QaProfile
 from tracer.clock import now_epoch_ms
-from tracer.errors import RecordError
 
 _SCHEME: Final = "bearer "
 
@@ -56,82 +52,6 @@ async def access_in(scope: Scope, state: ServiceState) -> Access:
     raise HTTPException(
         401, "this needs an admin token or the trace's ingest key", headers={"www-authenticate": "Bearer"}
     )
-
-
-_SPOOL: Final = 1 << 20
-_CUT: Final = 18
-
-
-class Upload(NamedTuple):
-    """A body on its way into the blob store: a file at its start, its SHA-256 in hexadecimal, its length in bytes."""
-
-    file: BinaryIO
-    sha256: str
-    byte_length: int
-
-
-def announced_length(scope: Scope) -> int | None:
-    """The Content-Length, None where there is no usable one."""
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            return int(value[:_CUT]) if value.isdigit() else None
-    return None
-
-
-async def read_body(scope: Scope, receive: Receive, *, limit: int) -> bytes:
-    """The whole body. Raises TooLargeError: it is longer than `limit` bytes. ClientDisconnect: it broke off."""
-    _check(announced_length(scope) or 0, limit)
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):  # nearly always
-        body: bytes = message.get("body", b"")
-        _check(len(body), limit)
-        return body
-    held = bytearray()
-    while True:
-        if message["type"] != "http.request":
-            raise ClientDisconnect
-        held += message.get("body", b"")
-        _check(len(held), limit)
-        if not message.get("more_body", False):
-            return bytes(held)
-        message = await receive()
-
-
-@asynccontextmanager
-async def uploaded(scope: Scope, receive: Receive, *, limit: int) -> AsyncIterator[Upload]:
-    """The body as a file while the block runs; more than 1 MiB of it waits on disk.
-
-    Raises TooLargeError: it is longer than `limit` bytes. Raises RecordError: there is no room for it.
-    ClientDisconnect: it broke off.
-    """
-    _check(announced_length(scope) or 0, limit)
-    digest, length = hashlib.sha256(), 0
-    with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as file:
-        more = True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise ClientDisconnect
-            chunk: bytes = message.get("body", b"")
-            length += len(chunk)
-            _check(length, limit)
-            digest.update(chunk)
-            try:
-                file.write(chunk)
-            except OSError as error:
-                raise RecordError(
-                    "there is no room to hold the upload",
-                    why=error,
-                    next_step="free space where temporary files go, and send it again",
-                ) from error
-            more = message.get("more_body", False)
-        file.seek(0)
-        yield Upload(file, digest.hexdigest(), length)  # type: ignore[arg-type]  # a spooled file reads as a BinaryIO
-
-
-def _check(length: int, limit: int) -> None:
-    if length > limit:
-        raise TooLargeError("the body is too large", place="body", rule="body_bytes", limit=limit)
 
 
 Status = Literal["open", "finalized", "qa_running", "complete", "qa_failed"]
@@ -427,7 +347,7 @@ async def events(
 @router.post("/traces/{trace_id}/consent", responses=responses(401, 403, 404, 410, 422, 429, 503))
 async def withdraw_consent(request: Request, trace_id: TraceId, access: Someone, asked: Withdrawal) -> ConsentFlags:
     """Take consent back: what it covered is removed now and leaves no more. What is consented to afterwards."""
-    await _collector(request).allow(access, "delete", trace_id)
+    await _collector(request).allow(access, "withdraw", trace_id)
     left = await withdraw(_collector(request), trace_id, asked.withdraw)
     return ConsentFlags(**{name: bool(value) for name, value in left.items()})
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from collector.final.replay import UNKNOWN, Content, FileState
 from runner.workspace.git.repository import Git, GitError, Stopper, scratch_repository
+from tracer.capture.fields import is_git_folder
 from tracer.errors import TraceError, UsageError
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -154,7 +155,7 @@ def _all_files(base: CommitTree | None, files: Mapping[str, FileState]) -> list[
 
 def _put(target: Path, path: str, content: bytes) -> int:
     names = path.split("/")
-    if path.startswith("/") or any(name in {"", ".", ".."} or name.lower() == ".git" for name in names):
+    if path.startswith("/") or any(name in {"", ".", ".."} or is_git_folder(name) for name in names):
         return 0
     file = target.joinpath(*names)
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,7 @@ from collector.store.port import TraceRow, TraceStore
 from runner.checks.harness import is_harness, looks_pattern, protected_pattern
 from runner.gate.file_roles import is_test_file
 from tracer.capture.document import Qa, Task
+from tracer.capture.fields import is_git_folder
 from tracer.clock import from_epoch_ms
 from tracer.errors import ConflictError
 from tracer.export.pieces import Many, Piece, pieces_of
@@ -294,7 +295,7 @@ def unpack(line: bytes, folder: Path) -> int:
     size = 0
     for file in orjson.loads(line)["files"]:
         path = PurePosixPath(file["path"])
-        if path.is_absolute() or ".." in path.parts:
+        if path.is_absolute() or ".." in path.parts or any(map(is_git_folder, path.parts)):
             raise ConflictError("the task cannot be written", why=f"a file of it is called {str(path)!r}")
         data = file["text"].encode() if "text" in file else base64.b64decode(file["base64"])
         target = folder / path

@@ -17,6 +17,7 @@ from collector.imports.session_reader import Item, ReadSession
 from collector.patches import make_patch
 from collector.recorder.command_lines import read_line
 from collector.recorder.screen_text import test_run
+from tracer.capture.fields import is_git_folder
 from tracer.distill.native import PROVIDER_NAMES, NativeSession
 
 _PATHS: Final = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
@@ -295,4 +296,4 @@ class _Fold:
                 return None
             pure = pure.relative_to(self._root)
         parts = [part for part in pure.parts if part != "."]
-        return None if not parts or ".." in parts or any(part.lower() == ".git" for part in parts) else "/".join(parts)
+        return None if not parts or ".." in parts or any(map(is_git_folder, parts)) else "/".join(parts)

@@ -28,6 +28,7 @@ from runner.checks.harness import looks_for_runner, never_unequal, sort_changes
 from runner.gate.criterion import ChangedFile
 from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
 from tracer.capture.events import CommitEvent, PrMetadataEvent
+from tracer.capture.fields import is_git_folder
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
 from tracer.redaction.marks import PLACEHOLDER
 
@@ -238,6 +239,9 @@ class CodeStore:
             return found
         head, patch, redacted = found
         changed = await self._blocking(lambda: self._changed(base.tree_id, head))
+        named = next((name for name in map(_name, changed) if any(map(is_git_folder, name.split("/")))), None)
+        if named is not None:
+            return Refusal("patch_does_not_apply", f"{named!r} is .git on other file systems")
         found_tests = await self._blocking(lambda: self._tested(base.tree_id, head, changed, steering))
         return Checkout(
             base=base.tree_id,
@@ -423,6 +427,10 @@ class CodeStore:
         except TimeoutError:
             return "time"
         return "size"
+
+
+def _name(entry: RawEntry) -> str:
+    return os.fsdecode(entry.path)
 
 
 def _apply(git: Git, diff: bytes) -> None:

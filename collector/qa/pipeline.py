@@ -257,7 +257,8 @@ class _Run:
         if not isinstance(plan, Refusal):
             plan = plan_of(plan, self._settings.lists, scripts=_scripts(files), approved=approved)
         if isinstance(plan, Refusal):
-            return plan
+            approve = "; an operator approves it: pm capture qa TRACE --profile recorded (or repository, or a file)"
+            return plan._replace(detail=plan.detail + approve) if plan.reason == "policy" else plan
         if isinstance(source, Refusal):
             return source
         self._progress(f"checkout: profile from {origin}: {plan.shown}")

@@ -24,10 +24,22 @@ class Closed(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+# Characters that HFS+ passes over in names.
+_IGNORED: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+
 def _whole(value: Any) -> Any:
     if type(value) is float and value.is_integer():
         return int(value)
     return value
+
+
+def is_git_folder(name: str) -> bool:
+    """Whether some file system takes the name for `.git`: in other letters, as macOS or as Windows reads it."""
+    if "git" not in name.casefold() and name.isascii():
+        return False
+    plain = _IGNORED.sub("", name).casefold().partition(":")[0].rstrip(". ")
+    return plain in {".git", "git~1"}
 
 
 def _inside(path: str) -> str:
@@ -37,7 +49,7 @@ def _inside(path: str) -> str:
     names = _SEPARATORS.split(path)
     if ".." in names:
         raise ValueError("the path must not contain '..'")
-    if any(name.lower() == ".git" for name in names):
+    if any(map(is_git_folder, names)):
         raise ValueError("the path must not lie in .git")
     if "" in names or "." in names:
         raise ValueError("the path must not contain empty or '.' parts")

@@ -400,7 +400,7 @@ def test_an_upload_without_room_is_told_to_come_again(
         def write(self, _data: bytes) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("service.captures.tempfile.SpooledTemporaryFile", Full)
+    monkeypatch.setattr("service.bodies.tempfile.SpooledTemporaryFile", Full)
     answer = capture.put_blob(b"x", blob_id_of(b"x"))
     assert "No space left" in problem(answer, 503)["detail"]
     assert answer.headers["retry-after"]

@@ -22,7 +22,7 @@ from runner.supervisor import Supervisor
 from service import captures, tasks
 from service.admission import Admission
 from service.ingest import LaneApp
-from service.pages import capture, compare, docs, insights, lists, review, task, trace
+from service.pages import capture, compare, docs, insights, labels, lists, review, task, trace
 from service.pages.docs import HtmlProblems
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
@@ -120,6 +120,7 @@ def create_app(
         compare.router,
         capture.router,
         docs.router,
+        labels.router,
     ):
         app.include_router(router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -17,8 +17,10 @@ from collector.judge.models import read_lines
 from collector.judge.packet import Packet
 from collector.judge.port import WIRE_DIMENSIONS, Judge, JudgeResult
 from collector.judge.rubric import OPTIONAL_DIMENSION
+from tracer import labels
 from tracer.durable import ensure_folder, publish
 from tracer.errors import ConfigError, RecordError
+from tracer.statedir import StateDir
 
 _NAMES = frozenset({*WIRE_DIMENSIONS, OPTIONAL_DIMENSION, "overall"})
 _Score = Annotated[float, Field(ge=0, le=5)]
@@ -48,10 +50,25 @@ _FORM: Final = 'one JSON object a line: {"trace_id": "…", "scores": {"clarity"
 
 def read_labels(path: Path) -> list[Label]:
     """The labels of a file."""
-    labels = read_lines(path, Label, what="label file", form=_FORM)
-    if not labels:
+    found = read_lines(path, Label, what="label file", form=_FORM)
+    if not found:
         raise ConfigError(f"{path.name!r} holds no label", next_step=_FORM)
-    return labels
+    return found
+
+
+def given_labels(state_dir: StateDir) -> list[Label]:
+    """What people gave in the browser: of each capture the mean of every author's newest scores."""
+    found = labels.newest(labels.read_labels(state_dir, kind="capture"))
+    means = {subject: labels.mean_scores(given) for subject, given in found.items()}
+    usable = {
+        subject: {name: score for name, score in mean.items() if name in _NAMES} for subject, mean in means.items()
+    }
+    told = [Label(trace_id=subject, scores=scores) for subject, scores in usable.items() if scores]
+    if not told:
+        raise ConfigError(
+            "no capture has a score", next_step="give scores on the pages of pm serve, or name a label file"
+        )
+    return told
 
 
 class _Kept(BaseModel):

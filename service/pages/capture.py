@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple
@@ -11,12 +12,14 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
+from collector.judge.port import WIRE_DIMENSIONS
 from service.pages.diff import DiffLine, diff_lines
 from service.pages.task import render
-from service.pages.values import Shown, line_of, shown
+from service.pages.values import Shown, label_view, line_of, shown
 from service.state import state_of
 from tracer.clock import from_epoch_ms
 from tracer.errors import PmError
+from tracer.labels import read_labels
 
 _CUT: Final = 12_000
 _COLOURS: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -453,6 +456,8 @@ async def capture_page(
     wanted = (*blobs_named(events), *(blob for blob in (diff_id, rationale_id) if blob))
     contents = {blob_id: await content_of(collector, blob_id) for blob_id in wanted}
     diff = contents[diff_id].text if diff_id else None
+    state_dir = state_of(request).state_dir
+    given = await asyncio.to_thread(read_labels, state_dir, kind="capture", subject=metadata["trace_id"])
     rationale = (contents[rationale_id].text if rationale_id else None) or ""
     return HTMLResponse(
         render(
@@ -466,6 +471,8 @@ async def capture_page(
             first=after == 0,
             following=page.next_after,
             page_events=len(events),
+            labels=label_view(given),
+            dimensions=(*WIRE_DIMENSIONS, "overall"),
             live=metadata["status"] in {"open", "finalized", "qa_running"},
         )
     )

@@ -23,6 +23,7 @@ from tracer.catalog.search import SESSIONS, TASKS, Found, Kind, search_rows, sea
 from tracer.catalog.tasks import TaskRow
 from tracer.clock import from_epoch_ms
 from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.labels import Label, mean_scores, newest, read_labels
 from tracer.statedir import StateDir
 
 router = APIRouter(include_in_schema=False)
@@ -40,16 +41,18 @@ CAPTURES: Final = Kind(
     key="trace_id",
     tie="created_ms, trace_id",
     columns="trace_id",
-    words={"status": "status", "repo": "repo", "developer": "developer", "tests": "tests", "mode": "mode"},
-    numbers={"events": "events", "judge": "judge"},
-    flags={"failed": "(status = 'qa_failed' or tests = 'failed')", "proven": "tests = 'passed'"},
+    words={"status": "status", "repo": "repo", "developer": "developer", "tests": "tests", "mode": "mode",
+           "flag": "label_flags"},
+    numbers={"events": "events", "judge": "judge", "score": "score"},
+    flags={"failed": "(status = 'qa_failed' or tests = 'failed')", "proven": "tests = 'passed'",
+           "labelled": "(score is not null or label_flags != '')"},
     orders={"taken": "created_ms", "events": "events", "judge": "coalesce(judge, -1)", "title": "lower(title)",
             "repo": "repo", "status": "status"},
     updated="created",
     summed="events",
     totals={"count": "count(*)", "events": "sum(events)"},
     given=("trace_id", "title", "repo", "developer", "status", "mode", "events", "tests", "judge", "created_ms",
-           "created", "texts"),
+           "created", "texts", "score", "label_flags"),
 )  # fmt: skip
 
 
@@ -155,7 +158,8 @@ async def captures_page(request: Request, q: Filter = "", sort: Order = "", afte
     listed, _ = await collector.listing(limit=_ALL, qa=False)
     if any(word in f"{q} {sort}" for word in ("tests:", "judge", "failed", "proven")):
         await _add_qa(collector, listed)
-    rows = [_given(each) for each in listed]
+    labels = newest(await asyncio.to_thread(read_labels, state_of(request).state_dir, kind="capture"))
+    rows = [_given(each, labels.get(each["trace_id"], [])) for each in listed]
 
     def find(text: str, order: str) -> Found:
         return search_rows(CAPTURES, rows, text, sort=order or "-taken", after=after, limit=_PAGE)
@@ -317,7 +321,7 @@ async def began(collector: Collector, row: Mapping[str, Any]) -> str:
     return from_epoch_ms(first)[:16].replace("T", " ")
 
 
-def _given(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _given(row: Mapping[str, Any], labels: list[Label]) -> tuple[Any, ...]:
     """A capture as the filter sees it: `CAPTURES.given`."""
     qa, report = row.get("qa") or {}, row["task"]["bug_report"]
     final = (row["final_state"] or {}).get("pr") or {}
@@ -328,6 +332,7 @@ def _given(row: Mapping[str, Any]) -> tuple[Any, ...]:
         row["trace_id"], line_of(report["title"]), repo, developer, row["status"], row["store"], row["event_count"],
         proof.outcome if proof else "", (qa.get("judge") or {}).get("overall"), row["created_at_ms"],
         from_epoch_ms(row["created_at_ms"]), "\n".join(str(text) for text in texts if text),
+        mean_scores(labels).get("overall"), " ".join(flag for each in labels for flag in each.flags),
     )  # fmt: skip
 
 

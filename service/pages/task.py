@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from pydantic import ValidationError
 
 from runner.undo.undo import undo_task
-from service.pages.values import Shown, shown, task_view
+from service.pages.values import Shown, label_view, shown, task_view
 from service.schemas import NewTask, UserAnswer
 from service.security import WANTED, Session
 from service.state import state_of
@@ -26,6 +26,7 @@ from tracer.conversation import ConversationTracer
 from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
 from tracer.insights.agentic_trace import Step, read_agentic
 from tracer.insights.loops import Loop, find_loops
+from tracer.labels import read_labels
 from tracer.lookup import TaskRef, resolve_task
 from tracer.statedir import StateDir
 
@@ -230,9 +231,9 @@ async def act(request: Request, task_id: str) -> RedirectResponse:
     return RedirectResponse(f"/tasks/{quote(task_id)}", status_code=303)
 
 
-async def form_of(request: Request) -> dict[str, str]:
+async def form_of(request: Request, *, most: int = 10) -> dict[str, str]:
     """The fields of a plain form; of those that come twice, the last."""
-    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=most)
     return {name: values[-1].replace("\r\n", "\n") for name, values in fields.items()}
 
 
@@ -266,6 +267,8 @@ def _task_page(state_dir: StateDir, task_id: str, running: str | None) -> str:
         ended=ended,
         exported=False,
         redactions=0,
+        labels=label_view(read_labels(state_dir, kind="task", subject=task_id)),
+        dimensions=("overall",),
     )
 
 

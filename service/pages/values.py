@@ -16,6 +16,7 @@ from runner.core.outcome import outcome_of
 from runner.core.subtasks import Standing
 from service.pages.diff import DiffLine, diff_lines, findings_at
 from tracer.facts import Entry, LlmRequest, LlmResponse, Part, QualityJudgment, RejectionDetails, Usage
+from tracer.labels import Label
 from tracer.trace_text import escape_controls
 from tracer.verification import unverified_text
 
@@ -230,3 +231,15 @@ def _filled(parts: Sequence[Part], keys: tuple[str, ...]) -> tuple[dict[str, Any
 
 def _cell(value: str | int | None) -> str | int:
     return "" if value is None else shown(value).text if isinstance(value, str) else value
+
+
+def label_view(labels: list[Label]) -> list[dict[str, Any]]:
+    """The history as a page shows it, the newest first."""
+    return [
+        {
+            **each._asdict(),
+            "at": each.at[:16].replace("T", " "),
+            "said": ", ".join(f"{name.replace('_', ' ')} {score:g}" for name, score in each.scores.items()),
+        }
+        for each in reversed(labels)
+    ]

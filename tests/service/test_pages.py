@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from collector.judge.calibrate import given_labels
 from service.pages.task import render
+from tests.collector.http.scene import opening
 from tests.runner.workspace.support import git
 from tests.service.support import BAD, GOOD, serving
+from tracer.conversation import default_redactor
+from tracer.labels import Label, add_label, read_labels
+from tracer.statedir import StateDir
 
 EVIL = "\u202egnp.exe\x1b[31m\x07"
 SEEN = r"\u202egnp.exe\x1b[31m\x07"
@@ -154,3 +159,40 @@ def test_two_of_a_kind_stand_side_by_side(project: Path) -> None:
         for kind in ("tasks", "sessions", "captures"):
             assert 'role="alert"' in served.client.get(f"/compare?kind={kind}&a=none&b=none").text, kind
         assert served.client.get("/compare?kind=cats").status_code == 422
+
+
+def test_labels_are_appended_with_author_and_history_and_calibrate_the_judge(project: Path) -> None:
+    state_dir = StateDir(project / ".pm-orchestrator")
+    secret = "ghp_" + "a1B2" * 9
+    with serving(project, [GOOD]) as served:
+        trace_id = served.client.post("/traces", json=opening()).json()["trace_id"]
+        task_id = served.client.post("/api/tasks", json={"prompt": "Write login.py"}).json()["task_id"]
+        served.until_ended(task_id)
+        place = f"/captures/{trace_id}/labels"
+        for bad in ("", "author=A", "author=A&overall=6", "author=A&clarity=x", "overall=3"):
+            assert served.client.post(place, content=bad).status_code == 422, bad
+        assert served.client.post("/tasks/task-9/labels", content="author=A&overall=1").status_code == 404
+        for body in (
+            "author=A&overall=1&clarity=4",
+            "author=A&overall=3&flags=odd,+b",
+            f"author=B&overall=4&comment={secret}",
+        ):
+            told = served.client.post(place, content=body, follow_redirects=False)
+            assert (told.status_code, told.headers["location"]) == (303, f"/captures/{trace_id}#labels")
+        served.client.post(f"/tasks/{task_id}/labels", content="author=<b>&overall=2&step=3&comment=why")
+        page = served.client.get(f"/captures/{trace_id}").text
+        assert page.count("<strong>A</strong>") == 2
+        page = served.client.get(f"/tasks/{task_id}").text
+        assert "<strong>&lt;b&gt;</strong>" in page
+        assert "event 3" in page
+        kept = served.client.get("/labels.jsonl").text
+        assert secret not in kept
+        assert [json.loads(line)["kind"] for line in kept.splitlines()] == ["capture"] * 3 + ["task"]
+        for wanted, count in (("labelled", 1), ("score:3.5", 1), ("score:>4", 0), ("flag:*odd*", 1)):
+            assert served.client.get(f"/captures?q={wanted}").text.count('name="pick"') == count, wanted
+    with state_dir.labels.open("ab") as file:
+        file.write(b'{"torn')
+    add_label(state_dir, Label("task", "task-1", "C", {"overall": 1.0}), redactor=default_redactor(state_dir))
+    assert [one.author for one in read_labels(state_dir)] == ["A", "A", "B", "<b>", "C"]
+    (found,) = given_labels(state_dir)
+    assert (found.trace_id, found.scores) == (trace_id, {"overall": 3.5})

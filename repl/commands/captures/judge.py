@@ -87,9 +87,12 @@ def _number(value: float | None) -> str:
 
 
 async def calibrate_judge(context: Context, arguments: Namespace) -> int:
-    from collector.judge.calibrate import calibrate, read_labels
+    from collector.judge.calibrate import calibrate, given_labels, read_labels
 
-    labels = read_labels(context.folder / Path(arguments.labels).expanduser())
+    if arguments.labels:
+        labels = read_labels(context.folder / Path(arguments.labels).expanduser())
+    else:
+        labels = given_labels(context.state_dir)
     graded = await _graded(context, labels)
     told = calibrate(graded)
     _print_calibration(context, told)

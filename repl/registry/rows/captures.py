@@ -378,7 +378,9 @@ JUDGE_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture judge calibrate", "capture", "measure how far the judge agrees with people",
         "repl.commands.captures.judge:calibrate_judge", "pm capture judge calibrate labels.jsonl",
-        arguments=(Argument("labels", "file of people's scores, one JSON object a line", values="file"),),
+        arguments=(
+            Argument("labels", "file of people's scores, else those of the pages", required=False, values="file"),
+        ),
         exits=(3, 4, 5, 7, 8),
         description=(
             'A line is {"trace_id": "…", "scores": {"clarity": 4}}. Prints weighted kappa, mean difference and bias by '

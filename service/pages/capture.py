@@ -462,7 +462,7 @@ async def capture_page(
     return HTMLResponse(
         render(
             "capture.html",
-            **_head(metadata),
+            **_head(metadata, await began(collector, metadata)),
             proof=proof_of(qa.get("tests")),
             judged=judged(qa.get("judge"), rationale=rationale, seqs=await _seqs(collector, metadata)),
             diff=diff_lines(diff.expandtabs(4).rstrip("\n")) if diff else (),
@@ -478,30 +478,20 @@ async def capture_page(
     )
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    qa = row["qa"] or {}
-    proof = proof_of(qa.get("tests"))
-    return {
-        "trace_id": row["trace_id"],
-        "title": line_of(row["task"]["bug_report"]["title"]) or row["trace_id"],
-        "repo": line_of(row["repo"]["repo_id"]),
-        "developer": line_of(row["developer"]["developer_id"]),
-        "status": row["status"],
-        "events": row["event_count"],
-        "created": from_epoch_ms(row["created_at_ms"])[:19].replace("T", " "),
-        "tests": proof.outcome if proof else "",
-        "overall": (qa.get("judge") or {}).get("overall"),
-    }
-
-
-def _head(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _head(metadata: Mapping[str, Any], started: str) -> dict[str, Any]:
     report, developer = metadata["task"]["bug_report"], metadata["developer"]
     consent = developer.get("consent_flags") or {}
     final = metadata["final_state"] or {}
     parts = (("Description", "description"), ("Steps", "repro_steps"), ("Expected", "expected"), ("Actual", "actual"))
     return {
         "capture": {
-            **_row({**metadata, "qa": None}),
+            "trace_id": metadata["trace_id"],
+            "title": line_of(report["title"]) or metadata["trace_id"],
+            "repo": line_of(metadata["repo"]["repo_id"]),
+            "developer": line_of(developer["developer_id"]),
+            "status": metadata["status"],
+            "events": metadata["event_count"],
+            "created": started,
             "commit_base": metadata["repo"]["commit_base"][:12],
             "commit_head": str(final.get("commit_head") or "")[:12],
             "experience": developer.get("experience_level", "unknown"),
@@ -516,6 +506,13 @@ def _head(metadata: Mapping[str, Any]) -> dict[str, Any]:
         },
         "report": [(label, shown(report[name])) for label, name in parts if report.get(name)],
     }
+
+
+async def began(collector: Collector, row: Mapping[str, Any]) -> str:
+    """When a session's first event happened; before any came, when the trace was made."""
+    page = await collector.events_page(row["trace_id"], limit=1) if row["event_count"] else None
+    first = page.events[0].ts_ms if page and page.events else row["created_at_ms"]
+    return from_epoch_ms(first)[:16].replace("T", " ")
 
 
 async def content_of(collector: Collector, blob_id: str) -> Content:

@@ -11,10 +11,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
-from service.pages.capture import content_of, judged, proof_of
+from service.pages.capture import began, content_of, judged, proof_of
 from service.pages.diff import DiffLine, diff_lines
-from service.pages.lists import asked_of, began
-from service.pages.task import diff_reader, find_task, render
+from service.pages.task import diff_reader, find_task, prompt_text, render
 from service.pages.values import Shown, line_of, shown, task_view
 from service.state import ServiceState, state_of
 from tracer.catalog.agentic import list_agentic
@@ -132,7 +131,7 @@ def _session_side(state_dir: StateDir, name: str) -> Side:
     rows = {"Session": row.label, "Agent": f"{row.provider} {row.model}", "Outcome": outcome, "Ended (UTC)": row.ts}
     thoughts = "\n\n".join(step.text for step in trace.steps if step.kind == "thought")
     texts = {
-        "Asked": Text(Shown(asked_of(state_dir, row.prompt, limit=20_000))),
+        "Asked": Text(shown(prompt_text(state_dir, row.prompt))),
         "Last message": Text(shown(said[-1] if said else "")),
         "Thoughts": Text(shown(thoughts)),
         "Tool calls": Text(shown("\n".join(calls))),

@@ -25,7 +25,7 @@ _SESSIONS: Final = 300
 _ROW: Final = 28
 _LABEL: Final = 220
 _WIDTH: Final = 640
-_VALUE: Final = 90
+_VALUE: Final = 200
 
 
 class Bar(NamedTuple):
@@ -51,7 +51,7 @@ def bar_chart(title: str, rows: Sequence[tuple[str, float, str]]) -> BarChart:
     most = max((value for _, value, _ in rows), default=0.0) or 1.0
     room = _WIDTH - _LABEL - _VALUE
     bars = tuple(
-        Bar(label[:34], text, number * _ROW, round(max(0.0, value) / most * room, 1))
+        Bar(label, text, number * _ROW, round(max(0.0, value) / most * room, 1))
         for number, (label, value, text) in enumerate(rows)
     )
     return BarChart(title, _WIDTH, max(1, len(rows)) * _ROW, _LABEL, bars)

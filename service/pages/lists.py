@@ -13,16 +13,15 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
-from service.pages.capture import proof_of
-from service.pages.task import render
+from service.pages.capture import began, proof_of
+from service.pages.task import prompt_text, render
 from service.pages.values import line_of
 from service.state import state_of
-from tracer.blobs import DirectoryBlobs
 from tracer.catalog.agentic import AgenticRow
 from tracer.catalog.search import SESSIONS, TASKS, Found, Kind, search_rows, search_sessions, search_tasks
 from tracer.catalog.tasks import TaskRow
 from tracer.clock import from_epoch_ms
-from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.errors import NotFoundError, UsageError
 from tracer.labels import Label, mean_scores, newest, read_labels
 from tracer.statedir import StateDir
 
@@ -168,8 +167,10 @@ async def captures_page(request: Request, q: Filter = "", sort: Order = "", afte
     by_id = {each["trace_id"]: each for each in listed}
     chosen = [by_id[row[0]] for row in found.rows]
     await _add_qa(collector, chosen)
+    ids = ",".join(f'"{each["trace_id"]}"' for each in chosen)
     return _page(
         kind=CAPTURES,
+        export=f"pm capture export --where 'trace_id in [{ids}]' -o set-1" if ids else "",
         what="captures",
         heading="Captured sessions",
         columns=_CAPTURE_COLUMNS,
@@ -190,7 +191,16 @@ def _found(find: Callable[[str, str], Found], q: str, sort: str) -> tuple[Found,
 
 
 def _page(
-    *, kind: Kind, what: str, columns: Sequence[Column], found: Found, q: str, sort: str, problem: str, **more: Any
+    *,
+    kind: Kind,
+    what: str,
+    columns: Sequence[Column],
+    found: Found,
+    q: str,
+    sort: str,
+    problem: str,
+    export: str = "",
+    **more: Any,
 ) -> HTMLResponse:
     heads = []
     for column in columns:
@@ -211,6 +221,7 @@ def _page(
         problem=problem,
         terms=kind.terms,
         following=following,
+        export=export,
         **more,
     )
     return HTMLResponse(page, status_code=422 if problem else 200)
@@ -284,7 +295,7 @@ def _session(row: AgenticRow, state_dir: StateDir) -> Row:
     name = Path(row.path).name
     cells = (
         Cell(row.label or name, href=f"/agentic/{quote(name)}"),
-        Cell(asked_of(state_dir, row.prompt)),
+        Cell(line_of(prompt_text(state_dir, row.prompt), limit=120)),
         Cell(row.provider, quiet=row.model),
         Cell("not told" if row.success is None else "ok" if row.success else "error", badge=True),
         _whole(row.tools),
@@ -299,26 +310,10 @@ def _session(row: AgenticRow, state_dir: StateDir) -> Row:
     return Row(name, cells)
 
 
-def asked_of(state_dir: StateDir, prompt: str, *, limit: int = 120) -> str:
-    """The beginning of what a session was asked, from the redacted prompt that is kept; empty where none is."""
-    try:
-        stored = DirectoryBlobs(state_dir.blobs).read(f"sha256:{prompt.removeprefix('sha256:')}") if prompt else b""
-    except PmError:
-        return ""
-    return line_of(stored.decode("utf-8", "replace"), limit=limit)
-
-
 async def _add_qa(collector: Collector, listed: list[dict[str, Any]]) -> None:
     for each in listed:
         if each.get("qa") is None:
             each["qa"] = await collector.qa_of(each["trace_id"])
-
-
-async def began(collector: Collector, row: Mapping[str, Any]) -> str:
-    """When a session's first event happened; before any came, when the trace was made."""
-    page = await collector.events_page(row["trace_id"], limit=1) if row["event_count"] else None
-    first = page.events[0].ts_ms if page and page.events else row["created_at_ms"]
-    return from_epoch_ms(first)[:16].replace("T", " ")
 
 
 def _given(row: Mapping[str, Any], labels: list[Label]) -> tuple[Any, ...]:

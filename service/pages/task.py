@@ -20,11 +20,11 @@ from service.schemas import NewTask, UserAnswer
 from service.security import WANTED, Session
 from service.state import state_of
 from tracer.blobs import DirectoryBlobs
-from tracer.catalog.agentic import list_agentic
+from tracer.catalog.agentic import AgenticRow, list_agentic
 from tracer.clock import from_epoch_ms
 from tracer.conversation import ConversationTracer
 from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
-from tracer.insights.agentic_trace import Step, read_agentic
+from tracer.insights.agentic_trace import Step, Trace, read_agentic
 from tracer.insights.loops import Loop, find_loops
 from tracer.labels import read_labels
 from tracer.lookup import TaskRef, resolve_task
@@ -57,10 +57,33 @@ def agentic_view(state_dir: StateDir, name: str) -> dict[str, Any]:
     meta = {"label": row.label, "provider": row.provider, "model": row.model, "success": row.success}
     return {
         "meta": {**meta, "ts": row.ts, "cost_usd": row.cost_usd},
+        "counts": _counts(row, trace),
+        "asked": shown(prompt_text(state_dir, row.prompt)),
         "steps": [_step(step, looping=step.line in looping) for step in trace.steps[:_STEPS]],
         "left_out": max(0, len(trace.steps) - _STEPS),
         "loops": [_named(loop) for loop in loops],
     }
+
+
+def _counts(row: AgenticRow, trace: Trace) -> list[tuple[str, str]]:
+    """What a session came to; of its thoughts, how many can be read."""
+    told = trace.meta.get("thoughts")
+    thoughts = [f"{count} {name}" for name, count in told.items() if count] if isinstance(told, dict) else []
+    counts = [("Tools", row.tools), ("Errors", row.errors), ("Subagents", row.agents), ("Tokens", row.used)]
+    return [
+        *((name, f"{count:,}") for name, count in counts if count is not None),
+        ("Thoughts", ", ".join(thoughts) or "none"),
+        *([("Time", f"{row.duration_s:,.1f} s")] if row.duration_s is not None else []),
+    ]
+
+
+def prompt_text(state_dir: StateDir, prompt: str) -> str:
+    """What a session was asked, from the redacted prompt that is kept; empty where none is."""
+    try:
+        stored = DirectoryBlobs(state_dir.blobs).read(f"sha256:{prompt.removeprefix('sha256:')}") if prompt else b""
+    except PmError:
+        return ""
+    return stored.decode("utf-8", "replace")
 
 
 def _step(step: Step, *, looping: bool) -> StepView:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from collector.judge.calibrate import given_labels
 from service.pages.task import render
+from service.pages.values import Shown
 from tests.collector.http.scene import opening
 from tests.runner.workspace.support import git
 from tests.service.support import BAD, GOOD, serving
@@ -46,7 +47,7 @@ def test_a_task_s_page_says_which_tests_did_not_run(project: Path) -> None:
 
 def test_what_agents_wrote_into_a_session_s_label_is_shown_too() -> None:
     meta = {"label": EVIL, "provider": EVIL, "model": "", "success": None, "ts": "", "cost_usd": None}
-    page = render("agentic.html", meta=meta, loops=[EVIL], steps=[], left_out=0)
+    page = render("agentic.html", meta=meta, loops=[EVIL], steps=[], left_out=0, counts=[], asked=Shown(""))
     assert page.count(SEEN) == 4
     assert "\u202e" not in page
 

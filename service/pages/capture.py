@@ -12,6 +12,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
+from collector.judge.labels import read_labels
 from collector.judge.port import WIRE_DIMENSIONS
 from service.pages.diff import DiffLine, diff_lines
 from service.pages.task import render
@@ -19,7 +20,6 @@ from service.pages.values import Shown, label_view, line_of, shown
 from service.state import state_of
 from tracer.clock import from_epoch_ms
 from tracer.errors import PmError
-from tracer.labels import read_labels
 
 _CUT: Final = 12_000
 _COLOURS: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")

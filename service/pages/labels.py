@@ -10,12 +10,12 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import RedirectResponse, Response
 
+from collector.judge.labels import Label, add_label, read_labels
 from collector.judge.port import WIRE_DIMENSIONS
 from service.pages.task import find_task, form_of
 from service.state import state_of
 from tracer.conversation import default_redactor
 from tracer.errors import UsageError
-from tracer.labels import Label, add_label, read_labels
 
 router = APIRouter(include_in_schema=False)
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
+from collector.judge.labels import Label, mean_scores, newest, read_labels
 from service.pages.capture import began, proof_of
 from service.pages.task import prompt_text, render
 from service.pages.values import line_of
@@ -22,7 +23,6 @@ from tracer.catalog.search import SESSIONS, TASKS, Found, Kind, search_rows, sea
 from tracer.catalog.tasks import TaskRow
 from tracer.clock import from_epoch_ms
 from tracer.errors import NotFoundError, UsageError
-from tracer.labels import Label, mean_scores, newest, read_labels
 from tracer.statedir import StateDir
 
 router = APIRouter(include_in_schema=False)

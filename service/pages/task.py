@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from pydantic import ValidationError
 
+from collector.judge.labels import read_labels
 from runner.undo.undo import undo_task
 from service.pages.values import Shown, label_view, shown, task_view
 from service.schemas import NewTask, UserAnswer
@@ -26,7 +27,6 @@ from tracer.conversation import ConversationTracer
 from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
 from tracer.insights.agentic_trace import Step, Trace, read_agentic
 from tracer.insights.loops import Loop, find_loops
-from tracer.labels import read_labels
 from tracer.lookup import TaskRef, resolve_task
 from tracer.statedir import StateDir
 

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 from collector.judge.calibrate import given_labels
+from collector.judge.labels import Label, add_label, read_labels
 from service.pages.task import render
 from service.pages.values import Shown
 from tests.collector.http.scene import opening
 from tests.runner.workspace.support import git
 from tests.service.support import BAD, GOOD, serving
 from tracer.conversation import default_redactor
-from tracer.labels import Label, add_label, read_labels
 from tracer.statedir import StateDir
 
 EVIL = "\u202egnp.exe\x1b[31m\x07"

@@ -22,15 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [DOCS / "start.md", *sorted((DOCS / "guides").glob("*.md"))]
 RIGHT = 'def total(prices):\n    """The sum of `prices`, in cents."""\n    return sum(prices)\n'
-FILES = {
-    "prices.py": RIGHT.replace("sum(prices)\n", "sum(prices) + 1\n"),
-    "test_prices.py": (
-        "import unittest\n\nfrom prices import total\n\n\nclass TotalTest(unittest.TestCase):\n"
-        "    def test_prices_are_added(self):\n        self.assertEqual(total([1, 2]), 3)\n"
-    ),
-    "prompts/fix.md": "The total of a cart is one cent too high\n",
-    "steps.sh": "sed -i.bak 's/ + 1//' prices.py\nrm prices.py.bak\npython3 -m unittest\n",
-}
 FIXED: dict[str, Any] = {"output": "Fixed: `total` no longer adds 1.", "files": {"prices.py": RIGHT}}
 LAZY: dict[str, Any] = {"output": "I looked at prices.py. The total is right now.", "files": {}}
 TOLD: dict[str, Any] = {"output": "It returns 0 for an empty list.", "files": {}}
@@ -63,19 +54,16 @@ def plain(line: str) -> str:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     pm = bin_folder / "pm"
     pm.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pm_orchestrator "$@"\n')
     pm.chmod(0o755)
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "Prices"]):
-        subprocess.run(["git", *words], cwd=folder, check=True, timeout=60)
-    return folder
+    made = re.search(r"^```bash\n(.*?)^```", (DOCS / "start.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert made is not None
+    who = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    subprocess.run(["bash", "-ec", made[1]], cwd=tmp_path, check=True, timeout=30, env={**os.environ, **who})
+    return tmp_path / "shop"
 
 
 @pytest.mark.torture  # seconds a page

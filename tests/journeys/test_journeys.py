@@ -81,7 +81,7 @@ JOURNEYS = {
     "fix with review": Journey(
         (BAD, GOOD), ("write hello.py", See("[0] REJECT"), DONE, "/review 1", See("hello.py"), changed)
     ),
-    "undo": Journey((GOOD,), ("write hello.py", DONE, "/undo 1 --yes", See("task-001 undone"), put_back)),
+    "undo": Journey((GOOD,), ("write hello.py", DONE, "/undo 1", See("task-001 undone"), put_back)),
     "two tasks at once": Journey(
         (SLOW,),
         (

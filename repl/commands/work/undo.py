@@ -26,7 +26,7 @@ async def undo(context: Context, arguments: Namespace) -> int:
         return 0
     done = await asyncio.to_thread(undo_task, context.state_dir, task_id, iteration=arguments.iteration)
     context.output.lines(undo_lines(done))
-    context.output.line(_closing(done))
+    context.output.line(_closing(done, "pm " if context.session is None else "/"))
     fields = {
         "task_id": task_id,
         "kind": done.kind,
@@ -40,6 +40,8 @@ async def undo(context: Context, arguments: Namespace) -> int:
 
 
 async def _agreed(context: Context, task_id: str, iteration: int | None) -> bool:
+    if context.session is not None and context.session.view.name != "pipe":
+        return True  # typed at a prompt, it is wanted; the same line takes it back
     if context.session is not None or not can_ask(context):
         why, following = "nobody can be asked here", f"pm undo {task_id} --yes"
         raise UsageError("undo changes your files", why=why, next_step=following)
@@ -58,7 +60,7 @@ def undo_lines(done: UndoResult) -> list[str]:
     return [*lines, *(f"  {'not put back':<13} {one_line(one)}" for one in done.lost)]
 
 
-def _closing(done: UndoResult) -> str:
+def _closing(done: UndoResult, prefix: str) -> str:
     if done == UndoResult(done.task_id, done.kind):
         return f"{done.task_id} left nothing to undo"
     what = "undone" if done.kind == "undo" else "its work is in again"
@@ -66,4 +68,4 @@ def _closing(done: UndoResult) -> str:
     parts += [count_text(len(done.conflicts), "conflict")] if done.conflicts else []
     parts += [f"{len(done.lost)} not put back"] if done.lost else []
     other = "puts the work in again" if done.kind == "undo" else "takes it back"
-    return f"{' · '.join(parts)}      pm undo {done.task_id} {other}"
+    return f"{' · '.join(parts)}      {prefix}undo {done.task_id} {other}"

@@ -359,7 +359,11 @@ class LineView:
             self._start(asyncio.to_thread(self.history.add, line))
             await self._interruptible(line)
 
+    def _fit(self) -> None:
+        self.output.columns = self.size.columns - 2 * self.output.plain  # as `make_output` has it
+
     async def _interruptible(self, line: str) -> None:
+        self._fit()
         command = asyncio.create_task(self.shell.run(line))
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, command.cancel)
@@ -403,6 +407,7 @@ class LineView:
         """Repaint when the moving lines say something new; silent while nothing runs."""
         while True:
             await asyncio.sleep(_TICK_S)
+            self._fit()
             moved = "\n".join(line for _, line in moving(self)) if self.session.running else ""
             if moved != self._moved:
                 self._moved = moved

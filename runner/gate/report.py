@@ -39,9 +39,9 @@ def question_of(evidence: Evidence) -> Question | None:
     told = _ending(evidence.answer)
     says_so = _NOTHING.search(evidence.answer) and len(evidence.answer.strip()) >= _BECAUSE
     if (report is not None and report.status == "nothing_to_do") or (report is None and says_so):
-        return Question(text=f"The agent says that nothing needs to change, and changed nothing. {told}", by="gate")
+        return Question(text=f"The agent says that nothing needs to change, and changed nothing.\n\n{told}", by="gate")
     if evidence.unchanged_before:
-        return Question(text=f"The agent changed nothing for the second time. {told}", by="gate")
+        return Question(text=f"The agent changed nothing for the second time.\n\n{told}", by="gate")
     return None
 
 

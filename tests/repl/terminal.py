@@ -75,6 +75,10 @@ class Terminal:
         history = ["".join(row[x].data for x in range(self._screen.columns)) for row in self._screen.history.top]
         return "\n".join(line.rstrip() for line in [*history, *self._screen.display]).rstrip() + "\n"
 
+    def resize(self, rows: int, columns: int) -> None:
+        self.child.setwinsize(rows, columns)
+        self._screen.resize(rows, columns)
+
     def wait_for(self, wanted: str, *, seconds: float = 60) -> str:
         """The text once it holds `wanted`."""
         deadline = time.monotonic() + seconds

@@ -305,6 +305,21 @@ def test_a_restarted_prompt_shows_what_the_last_session_ended_with(project: Path
         assert terminal.ends() == 0
 
 
+def test_what_is_printed_fits_the_terminal_as_it_is_now(project: Path) -> None:
+    with opened(project, GOOD) as terminal:
+        terminal.wait_for("pm>")
+        terminal.send(b"write hello.py" + ENTER)
+        terminal.wait_for("task-001 COMPLETE")
+        terminal.resize(24, 60)
+        terminal.send(b"/trace 1 --waterfall" + ENTER)
+        text = terminal.wait_for("v judging")
+        bars = [line for line in text.split("\n") if "█" in line]
+        assert bars
+        assert not any(line.startswith("█") for line in bars)
+        terminal.send(CTRL_D)
+        assert terminal.ends() == 0
+
+
 def test_a_dumb_terminal_gets_plain_line_mode(project: Path) -> None:
     with opened(project, words=(), TERM="dumb") as terminal:
         terminal.wait_for("pm 0.1.0 - project - executor scripted - 0 tasks")

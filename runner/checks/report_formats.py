@@ -16,6 +16,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import ParseError, iterparse
 
 from runner.checks.reports import OUTCOMES, CaseResult, Reading, TestOutcome, TestReport, merged
+from tracer.redaction.cuts import beginning, ending
 
 _MOST_TESTS: Final = 100_000
 _MOST_BYTES: Final = 64 << 20
@@ -125,8 +126,8 @@ def _junit_case(element: Any) -> CaseResult:
         tag = child.tag.rpartition("}")[2]
         kind: TestOutcome | None = {"failure": "failed", "error": "error", "skipped": "skipped"}.get(tag)  # type: ignore[assignment]
         if kind is not None and OUTCOMES.index(kind) >= OUTCOMES.index(outcome) - (outcome == "passed"):
-            outcome, message = kind, (child.get("message") or child.text or "")[:_MESSAGE]
-            trace = (child.text or "")[-_TRACE:]
+            outcome, message = kind, beginning(child.get("message") or child.text or "", _MESSAGE)
+            trace = ending(child.text or "", _TRACE)
     shown = f"{class_name}::{name}" if class_name and name and class_name != name else class_name or name
     return CaseResult(shown[:_NAME], outcome, _seconds(element.get("time")), message, element.get("file") or "", trace)
 
@@ -227,7 +228,7 @@ def _ctrf_case(test: dict[str, Any]) -> CaseResult:
         " > ".join((*above, str(test.get("name", ""))))[:_NAME],
         _WORDS.get(str(test.get("status")), "error"),
         _seconds(test.get("duration")) / 1000,
-        str(test.get("message") or "")[:_MESSAGE],
+        beginning(str(test.get("message") or ""), _MESSAGE),
         str(test.get("filePath") or ""),
     )
 
@@ -237,7 +238,7 @@ def _rspec_case(test: dict[str, Any]) -> CaseResult:
         f"{test.get('file_path', '')}::{test.get('full_description', '')}"[:_NAME],
         _WORDS.get(str(test.get("status")), "error"),
         _seconds(test.get("run_time")),
-        str(_dict(test.get("exception")).get("message", ""))[:_MESSAGE],
+        beginning(str(_dict(test.get("exception")).get("message", "")), _MESSAGE),
         str(test.get("file_path") or "").removeprefix("./"),
     )
 
@@ -252,11 +253,11 @@ def _jest_cases(suite: dict[str, Any]) -> Iterator[CaseResult]:
             f"{file}::{test.get('fullName') or test.get('title')}"[:_NAME],
             _WORDS.get(str(test.get("status")), "error"),
             _seconds(test.get("duration")) / 1000,
-            str(messages[0] if isinstance(messages, list) and messages else "")[:_MESSAGE],
+            beginning(str(messages[0] if isinstance(messages, list) and messages else ""), _MESSAGE),
             file,
         )
     if suite.get("status") == "failed" and not any(test.get("status") == "failed" for test in cases):
-        yield CaseResult(file[:_NAME], "error", 0.0, str(suite.get("message") or "")[:_MESSAGE], file)
+        yield CaseResult(file[:_NAME], "error", 0.0, beginning(str(suite.get("message") or ""), _MESSAGE), file)
 
 
 def _seconds(value: Any) -> float:

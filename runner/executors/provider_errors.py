@@ -14,6 +14,7 @@ from typing import Any, Final
 from runner.executors.executor_port import AnswerError
 from tracer import clock
 from tracer.names import ErrorKind
+from tracer.redaction.cuts import beginning
 
 KIND_BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "auth",
@@ -59,6 +60,7 @@ _WAIT: Final = re.compile(
     rf"((?:{_SPAN}(?:,? (?:and )?)?)+|(?:\d+(?:\.\d+)?(?:ms|[dhms]))+)",
     re.IGNORECASE,
 )
+
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|millisecond|s|m|h|d)?", re.IGNORECASE)
 _WORDS: Final[tuple[tuple[ErrorKind, tuple[str, ...]], ...]] = (
     ("crash", ("root/sudo privileges", "unknown option", "unexpected argument")),
@@ -149,7 +151,7 @@ def classify_message(message: str, *, status: int | None = None, default: ErrorK
     kind = _kind(message, status) or default
     return AnswerError(
         kind=kind,
-        message=message.strip()[:2000] or "no reason given",
+        message=beginning(message.strip(), 2000) or "no reason given",
         retry_after_s=seconds_to_wait(message) if kind in {"rate_limit", "overloaded"} else None,
         next_step=_NEXT.get(kind, ""),
     )

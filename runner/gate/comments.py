@@ -13,6 +13,7 @@ from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_name
 from runner.gate.source import SCAN_LIMIT, Source, Span, scan
 from runner.gate.wording import Words, later, pattern
+from tracer.redaction.cuts import beginning
 
 # A mark at the start of a line, whatever its case, with what shows that it is one.
 MARK = pattern("comments", "mark")
@@ -264,7 +265,7 @@ def _continues(voice: list[tuple[int, str, str]], index: int) -> bool:
 
 def _short(words: str) -> str:
     flat = " ".join(words.split()).strip(" -:#/*(")
-    return flat if len(flat) <= 60 else flat[:59] + "…"
+    return beginning(flat, 60)
 
 
 # In prose a mark needs more than its letters: a colon, a verb of work after it, or a line of its own.

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from runner.gate.request_kind import Kind
 from tracer.facts import Report
+from tracer.redaction.cuts import beginning
 
 Judgment = Literal["PASS", "REJECT", "RETRY"]
 CommandKind = Literal["test", "lint", "typecheck"]
@@ -377,7 +378,7 @@ def at(
         message=message,
         path=path,
         line=line,
-        excerpt=" ".join(excerpt.split())[:_EXCERPT],
+        excerpt=beginning(" ".join(excerpt.split()), _EXCERPT),
         suggestion=suggestion,
         preexisting=preexisting,
     )

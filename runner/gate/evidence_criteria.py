@@ -32,6 +32,7 @@ from runner.gate.criterion import (
 from runner.gate.file_roles import is_test_file
 from runner.gate.report import has_changed, report_places
 from runner.gate.wording import Words, later, pattern, tables
+from tracer.redaction.cuts import beginning
 
 _ENDED_BADLY = {
     "INCOMPLETE": "the agent ended before it was done",
@@ -300,11 +301,11 @@ def _test_faults(tests: TestEvidence) -> Iterator[Place]:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             listed = ", ".join(names[:_NAMED]) + more
             message = f"{what}{steered}: {listed}"
-            yield Place(type="tests", message=message, excerpt=tail[:1000], suggestion=advice)
+            yield Place(type="tests", message=message, excerpt=beginning(tail, 1000), suggestion=advice)
     if tests.fault:
-        last = tail.rpartition("\n")[2].strip()[:200]
+        last = beginning(tail.rpartition("\n")[2].strip(), 200)
         message = f"{tests.fault}{steered}" + (f" ({last})" if last else "")
-        yield Place(type="tests", message=message, excerpt=tail[:1000], suggestion="correct what the command reports")
+        yield Place(type="tests", message=message, excerpt=beginning(tail, 1000), suggestion="correct what it reports")
 
 
 def passed_text(tests: TestEvidence) -> str:
@@ -372,8 +373,8 @@ def _fault(result: CommandResult) -> tuple[str, Place] | None:
         reason += ": " + ", ".join(result.failing[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     tail = [line for line in result.output_tail.strip().split("\n") if line.strip()][-_TAIL_LINES:]
     if tail:
-        reason += f" ({' | '.join(line.strip()[:200] for line in tail[-2:])})"
-    place = Place(type="command", message=reason, excerpt="\n".join(tail)[:1000], suggestion=advice)
+        reason += f" ({' | '.join(beginning(line.strip(), 200) for line in tail[-2:])})"
+    place = Place(type="command", message=reason, excerpt=beginning("\n".join(tail), 1000), suggestion=advice)
     return reason, place
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from runner.gate.answer_text import read_answer
 from runner.gate.criterion import CommandResult, Evidence, Place, Question, SessionCall, at
 from runner.gate.wording import Words, later
+from tracer.redaction.cuts import beginning, ending
 
 _NOTHING = Words("claims", "nothing_to_change")
 _BECAUSE = 40
@@ -31,7 +32,7 @@ def question_of(evidence: Evidence) -> Question | None:
         stuck = report.status in {"question", "blocked"} or (report.question and report.status == "partial")
         if stuck or (report.question and unchanged):
             text = report.question or _ending(evidence.answer) or "; ".join(report.left) or report.status
-            return Question(text=text[:_LONGEST], choices=report.choices, by="agent")
+            return Question(text=beginning(text, _LONGEST), choices=report.choices, by="agent")
     elif unchanged and (asked := _asked_in(evidence.answer)) is not None:
         return asked
     if not unchanged:
@@ -53,7 +54,7 @@ def has_changed(evidence: Evidence) -> bool:
 def _ending(text: str) -> str:
     """The last paragraph of an answer."""
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
-    return paragraphs[-1][-_LONGEST:] if paragraphs else ""
+    return ending(paragraphs[-1], _LONGEST) if paragraphs else ""
 
 
 def _asked_in(text: str) -> Question | None:
@@ -66,16 +67,15 @@ def _asked_in(text: str) -> Question | None:
     if not lines or not _ASKS.search(lines[-1]):
         return None
     asked = _ending(text) if not choices else lines[-1]
-    return Question(text=asked[-_LONGEST:], choices=tuple(choices), by="agent")
+    return Question(text=ending(asked, _LONGEST), choices=tuple(choices), by="agent")
 
 
 def report_places(evidence: Evidence) -> Iterator[Place]:
     """Q6: what the report says is not done, and what it claims that did not happen."""
     report = evidence.report
     if (question := question_of(evidence)) is not None and question.by == "agent":
-        yield at(
-            "asked", f"the agent asks: {' '.join(question.text.split())[:_SHOWN]}", suggestion="answer its question"
-        )
+        told = beginning(" ".join(question.text.split()), _SHOWN)
+        yield at("asked", f"the agent asks: {told}", suggestion="answer its question")
     if report is None:
         return
     for item in report.left:

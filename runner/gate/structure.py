@@ -36,6 +36,7 @@ from runner.gate.languages import CONDITIONAL
 from runner.gate.line_map import FileLines
 from runner.gate.source import Source, Span, open_source, upwards
 from runner.gate.wording import Words, later, pattern, pattern_of_bytes, tables
+from tracer.redaction.cuts import beginning
 
 _GUTTED_FROM = 4  # lines of code
 _LEAST = 2  # likewise, of a body that now holds nothing at all
@@ -324,7 +325,7 @@ def not_implemented(file: Reviewed) -> Iterator[Shown]:
             last = function.texts[-1].decode("utf-8", "replace")
             named = f"{function.name}() is not implemented" if function.name else "not implemented"
             line = function.statements[-1].start_point.row + 1
-            yield _missing(f"{named} ({' '.join(last.split())[:60]})", line)
+            yield _missing(f"{named} ({beginning(' '.join(last.split()), 60)})", line)
     for match in _OWN_WORD.finditer(source.text, *file.span):
         if any(start <= match.start() < end for start, end in said) or not is_code(source, match.start()):
             continue
@@ -332,7 +333,8 @@ def not_implemented(file: Reviewed) -> Iterator[Shown]:
         statement = source.text[match.start() : end if end >= 0 else len(source.text)]
         if _is_own_word(source, match) or (match.group()[:1] in b"rt" and _left_open(source, match.start(), statement)):
             line = source.line_at(match.start())
-            yield _missing(f"not implemented ({' '.join(statement.decode('utf-8', 'replace').split())[:60]})", line)
+            told = beginning(" ".join(statement.decode("utf-8", "replace").split()), 60)
+            yield _missing(f"not implemented ({told})", line)
 
 
 def _missing(message: str, line: int) -> Shown:

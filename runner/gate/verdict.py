@@ -27,6 +27,7 @@ from runner.gate.criterion import (
     Verdict,
 )
 from runner.gate.report import question_of
+from tracer.redaction.cuts import beginning
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -236,7 +237,7 @@ def run_criterion(criterion: Criterion, evidence: Evidence) -> Finding:
 
 def crashed(criterion: Criterion, error: BaseException) -> Finding:
     """A check that raised: not verified, and no fault of the answer."""
-    detail = f"{type(error).__name__}: {error}".replace("\n", " ")[:_EXCERPT]
+    detail = beginning(f"{type(error).__name__}: {error}".replace("\n", " "), _EXCERPT)
     return _unchecked(criterion.id, f"the check crashed ({detail})")
 
 
@@ -336,7 +337,7 @@ def _counting(finding: Finding) -> list[Place]:
 def _issue(criterion: str, place: Place) -> dict[str, Any]:
     told = {
         "criterion": criterion, "type": place.type, "message": place.message, "path": place.path, "line": place.line,
-        "excerpt": place.excerpt[:_EXCERPT] or None, "suggestion": place.suggestion or None,
+        "excerpt": beginning(place.excerpt, _EXCERPT) or None, "suggestion": place.suggestion or None,
     }  # fmt: skip
     return {key: value for key, value in told.items() if value is not None}
 

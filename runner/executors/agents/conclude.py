@@ -15,6 +15,7 @@ from runner.executors.provider_errors import classify_message, status_in
 from runner.processes.process import Ending
 from tracer.names import AnswerStatus
 from tracer.prices import price_source
+from tracer.redaction.cuts import ending
 
 _AFTER_RESULT = frozenset({"lingering", "answered"})
 _LIMIT_STOPS = frozenset(
@@ -150,4 +151,4 @@ def _no_record(run: Run) -> AnswerError:
 def _last_words(stderr: str) -> str:
     told = stderr.partition("\nStack backtrace:")[0]
     lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith("    at ")]
-    return " ".join(lines[-6:])[-800:]
+    return " ".join(ending("\n".join(lines[-6:]), 800).splitlines())

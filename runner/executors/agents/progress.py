@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from runner.executors.executor_port import AnswerError, Live, Usage
+from tracer.redaction.cuts import beginning
 
 _KEPT_CALLS = 200
 _SUMMARY = 500
@@ -50,7 +51,7 @@ class Progress:
     def note_call(self, name: str, summary: str, *, ok: bool | None, edit: bool) -> None:
         """A finished tool call; `ok` None where nobody can tell."""
         self.call_count += 1
-        self.calls.append({"name": name, "summary": summary[:_SUMMARY], "ok": ok})
+        self.calls.append({"name": name, "summary": beginning(summary, _SUMMARY), "ok": ok})
         del self.calls[:-_KEPT_CALLS]
         if edit:
             self.edits += 1
@@ -60,7 +61,7 @@ class Progress:
         """A line of the output that is no record; the first three are kept for the message."""
         self.unreadable_count += 1
         if len(self.unreadable) < 3:
-            self.unreadable.append(line[:300].decode("utf-8", "replace"))
+            self.unreadable.append(beginning(line[:4096].decode("utf-8", "replace"), 300))
 
 
 class Spent(NamedTuple):
@@ -108,5 +109,5 @@ def summarize_arguments(arguments: Mapping[str, Any]) -> str:
     for name in ("command", "cmd", "file_path", "path", "pattern", "query", "url"):
         value = arguments.get(name)
         if isinstance(value, str) and value:
-            return value[:_SUMMARY]
-    return json.dumps(dict(arguments), ensure_ascii=False, default=str)[:_SUMMARY] if arguments else ""
+            return beginning(value, _SUMMARY)
+    return beginning(json.dumps(dict(arguments), ensure_ascii=False, default=str), _SUMMARY) if arguments else ""

@@ -12,6 +12,7 @@ from runner.executors.executor_port import Permissions
 from runner.executors.workspace_files import Refused, WorkspaceFiles
 from runner.processes.command import allowed_words, run_command
 from runner.processes.environment import command_environment
+from tracer.redaction.cuts import beginning
 
 DEFAULT_ALLOWED: Final = ("pwd", "ls", "git status", "git status --short", "git diff", "git log --oneline -20")
 _DEFAULT_TIMEOUT_S = 120
@@ -206,4 +207,4 @@ def _summary(name: str, given: Mapping[str, Any]) -> str:
     told = str(given.get("command" if name == "run" else "path", ""))
     if name == "write" and isinstance(given.get("content"), str):
         told = f"{told} ({given['content'].count(chr(10)) + 1} lines)"
-    return told[:500]
+    return beginning(told, 500)

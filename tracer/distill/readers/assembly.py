@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 import orjson
 
 from tracer.clock import from_epoch_ms
-from tracer.distill.cleaner import Cleaner, cut
+from tracer.distill.cleaner import MARGIN, Cleaner, cut
 from tracer.distill.native import AVAILABILITIES, Availability
 from tracer.distill.native_files import Source, short_id
 from tracer.distill.readers.summarize import Call, Window, describe, window_of
@@ -142,7 +142,7 @@ class Prompts:
                 "prompt_sha256": None,
             }
         if kind and entry["type"] is None:
-            entry["type"] = self._cleaner.clean(kind[:200])
+            entry["type"] = cut(self._cleaner.clean(kind[:MARGIN]), 200)
         if prompt and entry["prompt_sha256"] is None:
             sha256 = entry["prompt_sha256"] = self.store(prompt)
             if prompt != self._task:

@@ -186,7 +186,7 @@ class _Reader(Reader):
             return
         kind, prompt = arguments.get("subagent_type"), arguments.get("prompt")
         if isinstance(kind, str) and isinstance(prompt, str):
-            self._kinds[hash(prompt)] = kind[:200]
+            self._kinds[hash(prompt)] = kind[:4096]
             if len(self._kinds) > _SPAWNED:
                 del self._kinds[next(iter(self._kinds))]
 

@@ -26,7 +26,8 @@ def main() -> None:
         stderr=subprocess.STDOUT,
         check=True,
     )
-    text = re.sub(r"working in \S+", "working in a throw-away folder", run.stdout.decode())
+    told = run.stdout.decode().replace(sys.executable, "python")
+    text = re.sub(r"working in \S+", "working in a throw-away folder", told)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text("$ make demo", style="bold"))
     for line in text.splitlines():

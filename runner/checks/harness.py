@@ -74,7 +74,11 @@ def looks_for_runner(files: Iterable[ChangedFile]) -> Iterator[Place]:
         old, new = ((side or b"").decode("utf-8", "replace").splitlines() for side in (file.before, file.after))
         known = set(old)
         for number, line in enumerate(new, 1):
-            if line not in known and _looks().search(line):
+            said = line.strip()
+            # An attribute of Rust on a line of its own is about the next one.
+            after = new[number] if said.startswith("#[") and said.endswith("]") and number < len(new) else ""
+            new_here = line not in known or (after and after not in known)
+            if new_here and _looks().search(f"{said} {after.strip()}".strip()):
                 advice = "the product must do the same whether or not tests run"
                 yield at("bought", "code looks for the tests", path=file.path, line=number, suggestion=advice)
 

@@ -101,8 +101,12 @@ def held_against(
     run, _ = ran
     change = compare(before.run.report, run.report)
     made_green = (name for name in change.still_failing if name not in left.failing)
-    broken = tuple(dict.fromkeys((*change.broken, *change.gone, *made_green)))
+    # Where tests may change, one that the task took out or moved is not there with the old harness either.
+    gone = (name for name in change.gone if policy != "change" or name in left.outcomes)
+    broken = tuple(dict.fromkeys((*change.broken, *gone, *made_green)))
     if not broken:
+        removed = tuple(name for name in evidence.removed if not _is_widened(name, run.report, left))
+        evidence = replace(evidence, removed=removed)
         if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
             return replace(evidence, fault=f"{_fault(run)}, with tests and harness as before the task")
         return replace(evidence, not_verified=evidence.not_verified or run.not_verified)
@@ -114,6 +118,12 @@ def held_against(
     if policy == "add" and passes and not elsewhere and not (found.harness or found.steering or found.written):
         return replace(evidence, expectations=tuple(expectations(found.tests)), removed=())
     return replace(evidence, broken=broken)
+
+
+def _is_widened(name: str, old: TestReport, left: TestReport) -> bool:
+    """Whether a test that still passes as it was is there with parameters now."""
+    cases = [outcome for one, outcome in left.outcomes.items() if one.startswith(f"{name}[")]
+    return old.outcomes.get(name) == "passed" and "passed" in cases
 
 
 def _stands_in(name: str, run: CommandRun, before: BaseRun, changed: Sequence[str]) -> bool:

@@ -40,6 +40,14 @@ def test_lines_that_look_for_the_runner_are_found_where_they_were_added() -> Non
                 assert not list(looks_for_runner([ChangedFile(path="a.py", before=line, after=line + b"x\n")]))
 
 
+def test_an_attribute_is_read_with_the_line_that_it_is_about() -> None:
+    before = b"#[cfg(test)]\nmod tests {\n}\n"
+    for said, found in (("return 4;", 1), ("fn helper() {}", 0), ("mod more {}", 0)):
+        after = b"fn a() {\n#[cfg(test)]\n" + said.encode() + b"\n}\n" + before
+        changed = ChangedFile(path="src/lib.rs", before=before, after=after)
+        assert len(list(looks_for_runner([changed]))) == found, said
+
+
 def test_tests_that_replace_things_are_told_by_their_libraries() -> None:
     for row in rows()["replaces"]:
         for examples, found in ((row["examples"], True), (row["counter"], False)):

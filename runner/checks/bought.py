@@ -269,14 +269,8 @@ def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
         return _text(before).rpartition("::")[2] if before is not None and "identifier" in before.type else ""
     if node.type not in _CALLS:
         return ""
-    name = next(
-        (
-            node.child_by_field_name(key)
-            for key in ("function", "method", "name", "constructor", "type")
-            if node.child_by_field_name(key) is not None
-        ),
-        None,
-    )
+    names = map(node.child_by_field_name, ("function", "method", "name", "constructor", "type"))
+    name = next((one for one in names if one is not None), None)
     if name is None or name.start_byte <= below.start_byte < name.end_byte:
         return ""
     return re.split(r"\W+", _text(name).strip(" !"))[-1]
@@ -286,11 +280,8 @@ def _other(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
     if re.fullmatch(r"\d+", literal):
         value = int(literal)
-        return (
-            str((value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5))
-            if value
-            else ""
-        )
+        made = (value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5)
+        return str(made) if value else ""
     if re.fullmatch(r"\d+\.\d+", literal):
         return f"{float(literal) + 1.5 + turn}"
     match = re.fullmatch(r"(['\"`])([^\\'\"`{}$#\n]*[^\W_][^\\'\"`{}$#\n]*)\1", literal)
@@ -405,7 +396,7 @@ async def _deaf(told: _Told, ends: Callable[[Mapping[str, bytes] | None], Awaita
     for turn in (0, 1):
         heard = await ends(told.files_with("expected", turn)) if deaf else {}
         deaf &= {name for name, end in heard.items() if end == "passed" and name in told.varied}
-        deaf -= set() if _GREEN in heard else told.unplaced  # some test has noticed, maybe that one's values
+        deaf -= set() if _GREEN in heard else told.unplaced  # maybe another test's values were noticed
     what = f"tests pass whatever they expect: {', '.join(sorted(deaf))}"
     place = at("bought", what, suggestion="leave the tests and what runs them alone")
     return Tried(bought=(place,)) if deaf else Tried()
@@ -489,7 +480,7 @@ class _Told:
         self.files: dict[str, bytes] = {}
         self.spans: dict[str, list[tuple[str, tuple[int, int]]]] = {}
         self.varied: set[str] = set()
-        self.unplaced: set[str] = set()  # of which no more is known than their file: it holds others' values too
+        self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
         self.asked = asked
         self._asked = set(_bare(asked))  # values that the request names stay: to work for them was the task
         self._called = {name for file in product for name in _defined(file)}
@@ -508,9 +499,8 @@ class _Told:
         for name, places in self.spans.items():
             for path, span in places:
                 source = open_source(path, self.files[path])
-                around = (
-                    span if role == "expected" else (0, len(self.files[path]))
-                )  # what is given may come from a helper
+                # What is given may come from a helper.
+                around = span if role == "expected" else (0, len(self.files[path]))
                 found = set() if source is None else set(edits_of(source, around, self._called, role=role, turn=turn))
                 if role != "expected":
                     found = {edit for edit in found if self._asked.isdisjoint(_bare(_within(self.files[path], edit)))}

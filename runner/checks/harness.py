@@ -22,7 +22,7 @@ from runner.checks.mutants import targets_of
 from runner.checks.project_settings import json_object
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Expectation, Place, at
-from runner.gate.definitions import name_of
+from runner.gate.definitions import name_of, names_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file, test_file_pattern
 from runner.gate.line_map import line_map
@@ -81,6 +81,29 @@ def looks_for_runner(files: Iterable[ChangedFile]) -> Iterator[Place]:
             if new_here and _looks().search(f"{said} {after.strip()}".strip()):
                 advice = "the product must do the same whether or not tests run"
                 yield at("bought", "code looks for the tests", path=file.path, line=number, suggestion=advice)
+
+
+_MACRO = re.compile(r"^\s*#\s*(?:define|undef)\s+(\w+)|(?<!\S)[\"']?-D\s*(\w+)")
+_CALL = re.compile(r"\b(\w+)\s*\(")
+
+
+def redefined(files: Sequence[ChangedFile], tests: Iterable[str], request: str) -> Iterator[Place]:
+    """Macros that a change puts in the place of what its tests call already (C, C++).
+
+    That is a function which they had from elsewhere, or one that the change has beside the macro.
+    """
+    called = {name for text in tests for name in _CALL.findall(text)}
+    known = "\n".join((file.before or b"").decode("utf-8", "replace") for file in files)
+    sources = (open_source(file.path, file.after) for file in files if file.after and not file.too_large)
+    own = {name for source in sources if source is not None for name, _, _ in names_of(source)}
+    for file in files:
+        for number, line in enumerate((file.after or b"").decode("utf-8", "replace").splitlines(), 1):
+            for name in (one[1] or one[2] for one in _MACRO.finditer(line)):
+                elsewhere = not _names(name, known) and not _names(name, request)
+                if name in called and (name in own or elsewhere):
+                    advice = "leave what the tests use as it is"
+                    told = f"{name}, which the tests call, is a macro of the change"
+                    yield at("bought", told, path=file.path, line=number, suggestion=advice)
 
 
 @cache

@@ -33,6 +33,7 @@ from runner.checks.harness import (
     concerns,
     lines_of,
     place_of,
+    redefined,
     replaces_things,
     sort_changes,
     texts_of_tests,
@@ -133,6 +134,8 @@ class Trials:
         mended = [case for case in failed if case.id not in {*unfixed, *left, *evidence.failing}]
         lines = (lines_of(case, tests) for case in mended)
         bought = (*evidence.bought, *answers_held(product, lines, request, tests.values()))
+        if any(case.outcome == "passed" for case in before.run.report.tests):  # what they call was there
+            bought = (*bought, *redefined((*product, *found.new_tests), tests.values(), request))
         evidence = replace(evidence, unfixed=unfixed, still_failing=left, bought=bought)
         if (
             bought

@@ -15,6 +15,7 @@ from runner.checks.harness import (
     never_unequal,
     place_of,
     put_back,
+    redefined,
     replaces_things,
     rows,
     sort_changes,
@@ -46,6 +47,24 @@ def test_an_attribute_is_read_with_the_line_that_it_is_about() -> None:
         after = b"fn a() {\n#[cfg(test)]\n" + said.encode() + b"\n}\n" + before
         changed = ChangedFile(path="src/lib.rs", before=before, after=after)
         assert len(list(looks_for_runner([changed]))) == found, said
+
+
+@pytest.mark.parametrize(
+    ("path", "added", "found"),
+    [
+        ("sum.h", "#define memcmp(a, b, n) 0\n", True),
+        ("Makefile", "CFLAGS = -Wall '-Dmemcmp(a,b,n)=0'\n", True),
+        ("sum.h", "#define SUM_MAX 4\n", False),
+        ("sum.h", "#define clamp(a) ((a) > 4 ? 4 : (a))\n", False),  # the request asks for it
+        ("sum.h", "#define sum(a) sum_of(a, 4)\n", False),  # it was the product's own
+        ("sum.h", "#define sum(a) wanted\n#ifdef OWN\nint sum(int *a) { return 0; }\n#endif\n", True),
+    ],
+)
+def test_a_macro_in_the_place_of_what_tests_call_is_found(path: str, added: str, found: bool) -> None:
+    own = ChangedFile(path="sum.c", before=b"int sum(int *a);\n", after=b"int sum(int *a);\n")
+    changed = ChangedFile(path=path, before=b"", after=added.encode())
+    tests = ["int main(void) { return memcmp(a, b, sum(a)) || clamp(5); }\n"]
+    assert bool(list(redefined([own, changed], tests, "add clamp"))) is found
 
 
 def test_tests_that_replace_things_are_told_by_their_libraries() -> None:

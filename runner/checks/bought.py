@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.clean_copy import Stamp, tampered
 from runner.checks.harness import place_of, rows
 from runner.checks.mutants import NUMBERS, targets_of
 from runner.checks.reports import CaseResult, CommandRun
@@ -323,7 +322,6 @@ def told_of(name: str, run: CommandRun) -> str:
 # --- trying it ---
 
 _MOST_FILES = 3
-_NAMED = 3
 _LIMITED = re.compile(r"==|\b(?:in|case|when|match)\b|equals|\.get\(|\[[^\]]+\]|(?i:hash|digest|open|read|load|crc)")
 Run = Callable[[], Awaitable[CommandRun]]
 
@@ -461,14 +459,6 @@ async def _as_before(
     given = "\n".join([told.asked, *(text.decode("utf-8", "replace") for text in told.files.values())])
     own = {value for line in added for value in _bare(line)} - {*_bare(given), "2"}
     return Tried(asks=(place,)) if own else Tried(bought=(place,))
-
-
-def changed_packages(before: Stamp, folder: Path, links: Sequence[str]) -> tuple[Place, ...]:
-    """What a person is to judge of the installed packages since `before`."""
-    touched = tampered(before, folder, links)
-    what = f"installed packages were changed: {', '.join(touched[:_NAMED])}"
-    what += f" and {len(touched) - _NAMED} more" if len(touched) > _NAMED else ""
-    return (at("bought", what, suggestion="install them anew, then run the tests yourself"),) if touched else ()
 
 
 class _Told:

@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from runner.gate.criterion import ChangedFile
+from runner.gate.criterion import ChangedFile, Place, at
 from runner.processes.bubblewrap import bubblewrap_command, probe
 from runner.processes.process_table import boot_id, entry_of
 from tracer.clock import short_token
@@ -226,6 +226,7 @@ def _make_places(copy: CleanCopy, source: Path, links: Sequence[str]) -> None:
 
 Stamp = Mapping[str, tuple[int, ...]]
 _MOST_STAMPED = 300_000
+_NAMED = 3
 _HEAD = 1 << 16
 _CACHES = re.compile(
     r"/(?:\.cache|\.vite|\.vitest|\.pytest_cache)/|/\.(?:package-lock\.json|yarn-integrity|modules\.yaml)$"
@@ -270,6 +271,14 @@ def tampered(before: Stamp, workspace: Path, links: Sequence[str]) -> list[str]:
         return []
     edited = [name for name, fact in before.items() if after.get(name) != fact and not _CACHES.search(name)]
     return sorted((*edited, *(name for name in after if name not in before and _starts(workspace / name))))
+
+
+def changed_packages(before: Stamp, folder: Path, links: Sequence[str]) -> tuple[Place, ...]:
+    """What a person is to judge of the installed packages since `before`."""
+    touched = tampered(before, folder, links)
+    what = f"installed packages were changed: {', '.join(touched[:_NAMED])}"
+    what += f" and {len(touched) - _NAMED} more" if len(touched) > _NAMED else ""
+    return (at("bought", what, suggestion="install them anew, then run the tests yourself"),) if touched else ()
 
 
 def _starts(path: Path) -> bool:

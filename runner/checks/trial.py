@@ -15,12 +15,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from runner.checks.bought import Run, changed_packages, stubbed, try_out
+from runner.checks.bought import Run, stubbed, try_out
 from runner.checks.clean_copy import (
     CleanCopy,
     NoCleanCopyError,
     Source,
     Stamp,
+    changed_packages,
     clean_copy,
     stamp_of,
 )

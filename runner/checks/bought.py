@@ -279,8 +279,8 @@ def _other(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
     if re.fullmatch(r"\d+", literal):
         value = int(literal)
-        made = (value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5)
-        return str(made) if value else ""
+        other = (value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5)
+        return str(other) if value else ""
     if re.fullmatch(r"\d+\.\d+", literal):
         return f"{float(literal) + 1.5 + turn}"
     match = re.fullmatch(r"(['\"`])([^\\'\"`{}$#\n]*[^\W_][^\\'\"`{}$#\n]*)\1", literal)

@@ -28,6 +28,7 @@ from tracer.statedir import StateDir
 router = APIRouter(include_in_schema=False)
 
 _PAGE: Final = 100
+_CAPTURES: Final = 50
 _ALL: Final = 10_000  # captures that a filter looks at
 _VERDICTS: Final = {"PASS": ("✓", "good"), "REJECT": ("✗", "bad")}
 
@@ -161,7 +162,7 @@ async def captures_page(request: Request, q: Filter = "", sort: Order = "", afte
     rows = [_given(each, labels.get(each["trace_id"], [])) for each in listed]
 
     def find(text: str, order: str) -> Found:
-        return search_rows(CAPTURES, rows, text, sort=order or "-taken", after=after, limit=_PAGE)
+        return search_rows(CAPTURES, rows, text, sort=order or "-taken", after=after, limit=_CAPTURES)
 
     found, problem = await asyncio.to_thread(_found, find, q, sort)
     by_id = {each["trace_id"]: each for each in listed}

@@ -158,6 +158,8 @@ def _visible(value: object) -> object:
     """What a template writes: text with its control and direction characters made visible, whoever it came from."""
     if not isinstance(value, str) or hasattr(value, "__html__"):  # a macro's result has been through here
         return value
+    if value.isascii() and value.isprintable():
+        return value
     return shown(value, limit=len(value)).text
 
 

@@ -30,6 +30,7 @@ _PAGE: Final = 200
 _CHUNK: Final = 1 << 20
 _LOOK_S: Final = 0.5
 """How long a filter may look at once; the page says how far it came."""
+_BLOCK: Final = 1 << 17
 _SMALL: Final = 2_000
 """Events up to which the waterfall is drawn without being asked for."""
 _TOOLS: Final = 200  # of one answer
@@ -124,19 +125,30 @@ def _rows(file: RowFile, path: Path, wanted: Filter, start: int) -> Rows:
         if offset is None:
             return Rows((), None, start)
         stream.seek(offset)
-        for line in stream:
-            size = len(line.removesuffix(b"\n"))
-            near = not names or any(name in line for name in names)
-            if near and all(test(line) != "no" for test in tests):
-                row = file.row_at(offset, size, seq=seq, whole=line.endswith(b"\n"))
-                if not wanted or holds(file, row, wanted, tests):
-                    if len(found) == _PAGE:
-                        return Rows(tuple(found), seq, seq)
-                    found.append(row)
-            offset, seq = offset + len(line), seq + 1
-            if wanted and not seq % 256 and monotonic() > until:
-                return Rows(tuple(found), seq, seq)
+        while block := stream.read(_BLOCK):
+            block += stream.readline()
+            if not (_near(block, names) and all(test(block) != "no" for test in tests)):
+                offset, seq = offset + len(block), seq + block.count(b"\n")
+                if monotonic() > until:
+                    return Rows((*found,), seq, seq)
+                continue
+            end = offset + len(block)
+            for line in block.removesuffix(b"\n").split(b"\n"):
+                whole = offset + len(line) < end
+                if _near(line, names) and all(test(line) != "no" for test in tests):
+                    row = file.row_at(offset, len(line), seq=seq, whole=whole)
+                    if not wanted or holds(file, row, wanted, tests):
+                        if len(found) == _PAGE:
+                            return Rows(tuple(found), seq, seq)
+                        found.append(row)
+                offset, seq = offset + len(line) + 1, seq + 1
+                if wanted and not seq % 256 and monotonic() > until:
+                    return Rows(tuple(found), seq, seq)
     return Rows(tuple(found), None, seq)
+
+
+def _near(data: bytes, names: list[bytes]) -> bool:
+    return not names or any(name in data for name in names)
 
 
 def _line_start(stream: Any, number: int) -> int | None:

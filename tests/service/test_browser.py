@@ -127,7 +127,12 @@ async def test_hostile_text_runs_nothing_and_is_shown_as_text(served: Served, pa
     served.until_ended(task_id)
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    for path in ("/", f"/tasks/{task_id}", f"/tasks/{task_id}/trace"):
+    for author in (EVIL, "B"):
+        body = {"author": author, "flags": EVIL, "comment": EVIL}
+        served.client.post(f"/tasks/{task_id}/labels", data=body).raise_for_status()
+    both = f"/compare?pick={task_id}&pick={first}"
+    trace = f"/tasks/{task_id}/trace"
+    for path in ("/", "/?q=owned", f"/tasks/{task_id}/review", both, f"{trace}?fact=3", f"/tasks/{task_id}", trace):
         await page.goto(served.url + path)
         await page.wait_for_timeout(300)
         assert await page.title() != "owned"
@@ -151,13 +156,53 @@ async def test_nothing_serious_is_wrong_for_people_who_use_other_means(served: S
     (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     await page.emulate_media(color_scheme=scheme)
     compared = f"/compare?a={task_id}&b={task_id}"
-    own = ("/", f"/tasks/{task_id}", f"/tasks/{task_id}/trace")
-    for path in (*own, "/captures", "/insights", compared, "/agentic", f"/agentic/{name}"):
+    own = ("/", "/?q=colour:red", f"/tasks/{task_id}", f"/tasks/{task_id}/trace?fact=4", f"/tasks/{task_id}/review")
+    sessions = f"/compare?kind=sessions&a={name}&b={name}"
+    for path in (
+        *own,
+        "/captures",
+        "/insights",
+        compared,
+        sessions,
+        "/docs",
+        "/nothing",
+        "/agentic",
+        f"/agentic/{name}",
+    ):
         await page.goto(served.url + path)
-        results = await Axe().run(page)
-        serious = [each for each in results.response["violations"] if each["impact"] in {"serious", "critical"}]
-        assert not serious, (path, json.dumps(serious, indent=1)[:3000])
+        found = (await Axe().run(page)).response["violations"]
+        assert not found, (path, json.dumps(found, indent=1)[:3000])
     await expect(page.get_by_role("heading", name="Loops")).to_be_visible()
+
+
+async def test_keys_lead_through_a_long_trace_that_is_read_as_it_is_scrolled(served: Served, page: Page) -> None:
+    task_id = start(served)
+    served.until_ended(task_id)
+    (path,) = (served.project / ".pm-orchestrator" / "traces").glob("*.jsonl")
+    first, *body, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + b"".join(body) * 400 + last)
+    total = 2 + len(body) * 400
+    await page.goto(f"{served.url}/tasks/{task_id}/trace")
+    await expect(page.get_by_text(f"{total:,} events")).to_be_visible()
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    assert await page.evaluate("document.activeElement.closest('tr').id") == "fact-1"
+    await page.keyboard.press("n")
+    assert await page.evaluate("document.activeElement.closest('tr').classList.contains('failed')")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("tr.shown pre")).to_contain_text("QUALITY_JUDGMENT")
+    for seen in range(400, 1600, 200):  # the rows that left make place
+        await page.evaluate("document.getElementById('facts').scrollTop = 1e9")
+        await expect(page.locator(f"#fact-{seen - 1}")).to_be_attached(timeout=20_000)
+    assert await page.locator("#facts tbody tr[id]").count() <= 1000
+    assert await page.locator("#fact-0").count() == 0
+    await page.keyboard.press("G")
+    await expect(page.locator(f"#fact-{total - 1}")).to_be_attached(timeout=20_000)
+    await page.goto(f"{served.url}/tasks/{task_id}/trace#fact-1800")
+    await expect(page.locator("#fact-1800")).to_be_in_viewport(timeout=20_000)
 
 
 async def test_insights_draw_what_rejected_and_compare_shows_two_tasks(served: Served, page: Page) -> None:

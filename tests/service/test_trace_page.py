@@ -34,6 +34,13 @@ def test_any_event_is_reached_by_its_number(long: Path, monkeypatch: pytest.Monk
     for number in (0, 1, 57, 801):
         (row, *_) = read_rows(long, NO_FILTER, number).rows
         assert (row.seq, row.size) == (number, len(lines[number]))
+    monkeypatch.setattr(trace, "_BLOCK", 300)
+    for wanted in ("event:quality_judgment", "text:todo", "event:final_summary"):
+        found = [row.seq for row in read_rows(long, parse(wanted), 0).rows]
+        monkeypatch.setattr(trace, "_near", lambda _data, _names: True)
+        assert [row.seq for row in read_rows(long, parse(wanted), 0).rows] == found != []
+        monkeypatch.undo()
+        monkeypatch.setattr(trace, "_BLOCK", 300)
     assert page.rows[-1].kind == "incomplete"
     assert read_rows(long, NO_FILTER, 99_999).rows == ()
 
@@ -43,8 +50,11 @@ def test_a_filter_goes_on_from_where_it_stopped_looking(long: Path, monkeypatch:
     page = read_rows(long, parse("event:quality_judgment"), 0)
     assert (len(page.rows), page.following is None) == (min(200, count * 100), count * 100 <= 200)
     monkeypatch.setattr(trace, "_LOOK_S", 0)
-    page = read_rows(long, parse("text:nowhere"), 0)
-    assert (page.rows, page.following) == ((), 256)
+    monkeypatch.setattr(trace, "_BLOCK", 1000)
+    for wanted in ("text:nowhere", "it:99"):
+        page = read_rows(long, parse(wanted), 0)
+        assert page.rows == ()
+        assert 0 < (page.following or 0) < 801
 
 
 def test_one_event_is_shown_in_full_and_bars_lead_to_their_events(project: Path) -> None:

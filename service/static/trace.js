@@ -103,5 +103,9 @@
     if (acts[event.key]) { event.preventDefault(); acts[event.key](); }
   });
   const wanted = /^#fact-(\d+)$/.exec(location.hash);
-  if (wanted && !document.getElementById(location.hash.slice(1))) location.replace(`?fact=${wanted[1]}${location.hash}`);
+  if (wanted) {
+    const row = document.getElementById(location.hash.slice(1));
+    if (row) requestAnimationFrame(() => row.scrollIntoView({ block: "center" })); // the list has become a box by now
+    else location.replace(`?fact=${wanted[1]}${location.hash}`);
+  }
 })();

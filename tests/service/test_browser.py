@@ -129,7 +129,7 @@ async def test_hostile_text_runs_nothing_and_is_shown_as_text(served: Served, pa
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     for author in (EVIL, "B"):
         body = {"author": author, "flags": EVIL, "comment": EVIL}
-        served.client.post(f"/tasks/{task_id}/labels", data=body).raise_for_status()
+        assert served.client.post(f"/tasks/{task_id}/labels", data=body).status_code == 303
     both = f"/compare?pick={task_id}&pick={first}"
     trace = f"/tasks/{task_id}/trace"
     for path in ("/", "/?q=owned", f"/tasks/{task_id}/review", both, f"{trace}?fact=3", f"/tasks/{task_id}", trace):
@@ -180,10 +180,12 @@ async def test_keys_lead_through_a_long_trace_that_is_read_as_it_is_scrolled(ser
     served.until_ended(task_id)
     (path,) = (served.project / ".pm-orchestrator" / "traces").glob("*.jsonl")
     first, *body, last = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(first + b"".join(body) * 400 + last)
+    long = path.with_suffix(".new")
+    long.write_bytes(first + b"".join(body) * 400 + last)
+    long.replace(path)
     total = 2 + len(body) * 400
     await page.goto(f"{served.url}/tasks/{task_id}/trace")
-    await expect(page.get_by_text(f"{total:,} events")).to_be_visible()
+    await expect(page.get_by_text(f"of {total:,} events")).to_be_visible()
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_be_visible()
     await page.keyboard.press("Escape")

@@ -177,7 +177,7 @@ def test_folders_are_private_and_ignored_and_the_users_files_untouched(tmp_path:
     state_dir = StateDir(tmp_path / ".pm-orchestrator").ensure()
     assert state_dir.root.stat().st_mode & 0o777 == 0o700
     assert state_dir.traces.stat().st_mode & 0o777 == 0o700
-    assert (state_dir.root / ".gitignore").read_text() == "*\n!config.toml\n!rules.md\n"
+    assert (state_dir.root / ".gitignore").read_text() == "*\n!config.toml\n!rules.md\n!qa.toml\n"
     assert (tmp_path / ".pdd" / "agentic-traces" / ".gitignore").read_text() == "*\n"
     assert (tmp_path / ".gitignore").read_text() == "mine\n"
     assert not (tmp_path / ".pdd" / ".gitignore").exists()

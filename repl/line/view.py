@@ -302,7 +302,7 @@ class LineView:
         ticker = asyncio.create_task(self._tick())
         asyncio.get_running_loop().call_later(0.3, lambda: self._start(asyncio.to_thread(warm_up)))
         if greeting:  # else the full screen has shown it
-            self._start(self._show_last_session())
+            asyncio.get_running_loop().call_later(0.2, lambda: self._start(self._show_last_session()))
         self.feed.adopt()
         try:
             with reports(self.session.folder.name, write=None if self.output.plain else self._write_raw):
@@ -319,8 +319,8 @@ class LineView:
             self.kept.close()
 
     async def _show_last_session(self) -> None:
-        """The end of what the session before this one showed, above the prompt; the prompt does not wait for it."""
-        from repl.present.task_blocks import last_session  # 20 ms, behind the prompt
+        """The end of what the session before this one showed, above the prompt."""
+        from repl.present.task_blocks import last_session  # 20 ms, once the prompt stands
         from tracer.catalog.tasks import list_tasks
 
         def read() -> list[Block]:

@@ -24,7 +24,7 @@ from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Expectation, Place, at
 from runner.gate.definitions import name_of, names_of
 from runner.gate.evidence_criteria import tests_in
-from runner.gate.file_roles import is_test_file, test_file_pattern
+from runner.gate.file_roles import TEST_FILE, is_test_file
 from runner.gate.line_map import line_map
 from runner.gate.source import open_source
 
@@ -50,7 +50,7 @@ def _paths() -> re.Pattern[str]:
 def protected_pattern() -> str:
     """What no solution of a task may change, whole files of which parts steer among them, as a regular expression."""
     parts = (str(row["path"]) for row in rows()["parts"])
-    return "|".join((_paths().pattern, test_file_pattern(), *parts))
+    return "|".join((_paths().pattern, TEST_FILE.pattern, *parts))
 
 
 def looks_pattern() -> str:

@@ -79,10 +79,7 @@ _WARNING = later(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", re.MU
 
 
 def comments_of(source: Source, span: Span | None = None, *, marks: bool = False) -> list[Comment]:
-    """The comments of `source` that meet `span`, in order; by its tree, or by the scanner where there is none.
-
-    `marks`: those outside of it that hold a mark, too.
-    """
+    """The comments that meet `span` or, with `marks`, hold a mark, in order; by the scanner where there is no tree."""
     runs: list[list[_Spot]] = []
     below = False  # whether the next line of a comment may belong to the last run
     for spot in sorted(_spans(source, None if marks else span), key=lambda spot: spot[0]):

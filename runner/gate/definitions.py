@@ -110,9 +110,8 @@ class Function:
     @cached_property
     def code_lines(self) -> int:
         """How many lines of its body hold code."""
-        return sum(
-            _BRACES.fullmatch(line) is None for text in self.texts for line in _COMMENT.sub(b"", text).split(b"\n")
-        )
+        lines = (line for text in self.texts for line in _COMMENT.sub(b"", text).split(b"\n"))
+        return sum(_BRACES.fullmatch(line) is None for line in lines)
 
     @cached_property
     def header(self) -> bytes:
@@ -145,9 +144,7 @@ class Function:
     @property
     def is_trivial(self) -> bool:
         """Whether all it does is return a constant, write a log line, raise, or nothing."""
-        if len(self.texts) > _FEW:
-            return False
-        return all(is_trivial(text) for text in self.texts)
+        return len(self.texts) <= _FEW and all(is_trivial(text) for text in self.texts)
 
     @property
     def returns_parameter(self) -> bool:
@@ -180,8 +177,7 @@ def is_constant(text: bytes) -> bool:
     """Whether a statement is `return` of a literal or an empty value, or such a value as a function's last word."""
     if len(text) > 400 or any(FILLED_IN.search(string.group()) for string in STRING.finditer(text)):
         return False
-    bare = STRING.sub(b'""', text)
-    bare = _NUMBER.sub(b"0", _GENERIC.sub(b"", bare)).lstrip(b"=> ")
+    bare = _NUMBER.sub(b"0", _GENERIC.sub(b"", STRING.sub(b'""', text))).lstrip(b"=> ")
     if _OPERATION.search(bare.removeprefix(b"return").strip().lstrip(b"-&*")):
         return False
     return _EMPTY_VALUES.issuperset(_WORD.findall(_KEY.sub(b"", bare)))
@@ -195,9 +191,8 @@ _INTERFACES = frozenset(tables()["definitions"]["interfaces"])
 def is_abstract(function: Function) -> bool:
     """Whether the syntax says that others are to fill this member."""
     owner = function.owner_node
-    if _ABSTRACT.search(function.header) or (owner is not None and owner.type in _INTERFACES):
-        return True
-    return owner is not None and _ABSTRACT_CLASS.search(head_of(owner)) is not None
+    of_class = owner is not None and (owner.type in _INTERFACES or _ABSTRACT_CLASS.search(head_of(owner)) is not None)
+    return of_class or _ABSTRACT.search(function.header) is not None
 
 
 def head_of(owner: tree_sitter.Node) -> bytes:

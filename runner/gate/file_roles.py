@@ -9,18 +9,13 @@ from typing import Final
 
 from runner.gate.wording import pattern
 
-_TEST: Final = pattern("file_roles", "test")
+TEST_FILE: Final = pattern("file_roles", "test")
 _DOUBLE: Final = pattern("file_roles", "double")
 
 
 def is_test_file(path: str) -> bool:
     """Whether a file belongs to the tests rather than to what they test."""
-    return _TEST.search(path) is not None
-
-
-def test_file_pattern() -> str:
-    """The regular expression behind it."""
-    return _TEST.pattern
+    return TEST_FILE.search(path) is not None
 
 
 def is_test_double(path: str) -> bool:

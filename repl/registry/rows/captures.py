@@ -177,7 +177,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         description="What it covered is removed at the collector now, and is in no later export.",
     ),
     Command(
-        "capture revocations", "capture", "list the captures that were deleted or whose consent was narrowed",
+        "capture revocations", "capture", "list captures deleted or narrowed by consent",
         "repl.commands.captures.export:revoked", "pm capture revocations -o revocations.json",
         flags=(Flag("--output", "write the list here, for who has sets", "FILE", "-o", values="file"),),
         exits=(3, 5, 8), surfaces=("cli",),

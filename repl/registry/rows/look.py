@@ -69,7 +69,7 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         description="Without a trace: the newest 200 of this project, and the criteria that rejected most.",
     ),
     Command(
-        "compare", "look", "compare two tasks, sessions or captures, or the runs of two prompts",
+        "compare", "look", "compare two tasks, sessions, captures or prompts",
         "repl.commands.look.insights:compare_runs", "pm compare 14 15",
         arguments=(
             Argument("a", "a task, a distilled session, a capture, or the beginning of a prompt's sha256"),

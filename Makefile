@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 SITE := $(VENV)/.site-installed
-# Tests wait for started programs more than they compute: one more than two cores. `make check` has the rules of shape.
-WORKERS ?= 3
+# Tests wait for started programs more than they compute: twice as many as two cores. `make check` has the rules of shape.
+WORKERS ?= 4
 
 # Modules that somebody's PYTHONPATH holds are none of ours.
 unexport PYTHONPATH PYTHONHOME

@@ -129,7 +129,8 @@ def unquoted(text: str, term: str) -> str:
     """A value without its quotes and backslashes. Raises UsageError: nothing is left."""
     plain = re.sub(r'\\(.)|"', lambda found: found.group(1) or "", text)
     if not plain:
-        raise UsageError(f"{term!r} names nothing", next_step='write NAME:VALUE, or "two words"')
+        why = "a value is missing after the colon" if term.endswith(":") else "nothing is left without its quotes"
+        raise UsageError(f"{term!r} names nothing", why=why, next_step='write NAME:VALUE, or "two words"')
     return plain
 
 

@@ -1,6 +1,7 @@
 """PDD's own `run_agentic_task` with the adapter of `examples/`, real command lines and a model on loopback.
 
-PM_TEST_PDD is a Python that has `pdd-cli` (3.12 or newer), `orjson` and `google-re2` installed.
+PM_TEST_PDD is a Python (3.12 or newer) with what requirements/atif.txt names. `pdd/__init__.py` is not run: it imports
+all of PDD, 170 distributions, of which its agentic tasks need none.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from tracer.distill.native import PROVIDER_NAMES
 pytestmark = [pytest.mark.torture, pytest.mark.real_cli, pytest.mark.timeout(300)]
 
 _TASK = """
-import runpy, sys
+import runpy, sys, types
 from pathlib import Path
+sys.modules["pdd"] = types.ModuleType("pdd")
+sys.modules["pdd"].__path__ = sys.argv[2:]
 runpy.run_path(sys.argv[1])["install"]()
 import pdd.agentic_common as common
 print(common.run_agentic_task("Mend half() in calc.py", Path.cwd(), label="fix:calc", max_retries=1, timeout=90)[0])
@@ -33,6 +36,8 @@ print(common.run_agentic_task("Mend half() in calc.py", Path.cwd(), label="fix:c
 def test_a_task_of_pdd_leaves_its_trace(name: str, tmp_path: Path) -> None:
     python = os.environ.get("PM_TEST_PDD", "")
     need(bool(python), "pdd-cli", how="PM_TEST_PDD=PYTHON")
+    found = "from importlib.util import find_spec; print(*find_spec('pdd').submodule_search_locations)"
+    folder = subprocess.run([python, "-c", found], check=True, capture_output=True, text=True).stdout.strip()
     place = Place(name, cli_program(name), tmp_path)
 
     def turns(_request: Recorded) -> Turn:
@@ -50,7 +55,7 @@ def test_a_task_of_pdd_leaves_its_trace(name: str, tmp_path: Path) -> None:
             "IS_SANDBOX": "1",
         }
         told = subprocess.run(
-            [python, "-c", _TASK, str(ROOT / "examples" / "pdd_traces.py")],
+            [python, "-c", _TASK, str(ROOT / "examples" / "pdd_traces.py"), folder],
             cwd=place.project,
             env=place.environ(server) | environ,
             capture_output=True,

@@ -28,6 +28,8 @@ EVIL = (
     "<svg onload=\"document.title='owned'\"></svg> [click](javascript:document.title='owned') \u202eabc\u0007\u001b[31m"
 )
 
+expect.set_options(timeout=60_000)
+
 
 CODES = Session(TOKEN)
 
@@ -117,7 +119,7 @@ async def test_an_open_capture_follows_what_comes(served: Served, page: Page) ->
     more = {**events()[0], "seq": 20, "event_id": "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"}
     more["payload"] = {**more["payload"], "command": "git push"}
     served.client.post(f"/traces/{trace_id}/events", json={"events": [more]})
-    await expect(page.locator("#event-20")).to_contain_text("git push", timeout=15_000)
+    await expect(page.locator("#event-20")).to_contain_text("git push")
 
 
 async def test_a_long_capture_is_read_in_pages(served: Served, page: Page) -> None:

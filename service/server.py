@@ -93,9 +93,13 @@ class AccessLog:
             raise ConfigError(f"cannot write the access log {str(path)!r}", why=str(error)) from error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass it on, and write the line once it is answered."""
+        """Pass it on, and write the line once it is answered; the file is closed with the service."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                if scope["type"] == "lifespan":
+                    self._file.close()
             return
         noted, at, began = StatusNoted(send), now_iso(), monotonic()
         asked = {"method": scope["method"], "path": scope["path"]}  # before a sign-in page takes its place

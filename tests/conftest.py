@@ -13,7 +13,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.machine import OPEN, shut_out, use_path
 
-settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=False)
+# Half the usual examples: what a property is worth shows over many runs, and each run may take five minutes.
+settings.register_profile(
+    "ci", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow], derandomize=False
+)
 settings.load_profile("ci")
 
 _LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")

@@ -207,6 +207,7 @@ def test_line_mode_edits_and_approves_a_plan(project: Path) -> None:
         assert terminal.ends() == 0
 
 
+@pytest.mark.torture
 async def test_the_full_screen_shows_subtasks_and_answers_a_waiting_plan_with_a(project: Path) -> None:
     known = {**environ(project), "PM_APPROVE_PLAN": "true"}
     known.pop("PM_SCRIPT")

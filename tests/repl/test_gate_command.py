@@ -47,7 +47,7 @@ def gate(folder: Path, *words: str, **environ: str) -> Ran:
         (OLD_MARK + MENDED, WITH_TESTS, 0, "VERIFIED · 1 file · tests passed (1)"),
         (OLD_MARK + MENDED, (), 6, "folder not trusted (pm config trust)"),
         (OLD_MARK + MENDED, ("--fast",), 0, "NOTHING FOUND"),
-        (OLD_MARK + BROKEN + "# touched\n", WITH_TESTS, 1, "FAILED Q7"),
+        pytest.param(OLD_MARK + BROKEN + "# touched\n", WITH_TESTS, 1, "FAILED Q7", marks=pytest.mark.torture),
         (OLD_MARK + MENDED + "# TODO: more\n", ("--fast",), 1, "calc.py:4: Q2 TODO found"),
         (OLD_MARK + "def half(x:\n", ("--fast",), 1, "FAILED Q4"),
         (OLD_MARK + BROKEN, ("--fast",), 6, ""),

@@ -51,6 +51,7 @@ def test_a_task_runs_from_greeting_to_summary_and_nothing_is_written_while_nothi
         assert terminal.ends() == 0
 
 
+@pytest.mark.torture
 def test_keys_at_rest(project: Path) -> None:
     with opened(project) as terminal:
         terminal.wait_for("pm>")
@@ -288,6 +289,7 @@ def test_a_rebound_key_works_and_hints_show_it(project: Path) -> None:
         assert terminal.ends() == 0
 
 
+@pytest.mark.torture
 def test_a_restarted_prompt_shows_what_the_last_session_ended_with(project: Path) -> None:
     with opened(project, GOOD) as terminal:
         terminal.wait_for("pm>")
@@ -464,6 +466,7 @@ def test_resizing_keeps_the_line(project: Path) -> None:
         assert terminal.ends() == 0
 
 
+@pytest.mark.torture
 def test_a_task_is_taken_back_at_no_cost_before_its_agent_was_asked_and_a_slip_is_not_sent(project: Path) -> None:
     lease = FolderLease(project, state_dir=StateDir(project / ".pm-orchestrator").ensure(), task_id="other")
     assert lease.take()

@@ -88,6 +88,7 @@ def test_line_mode_streams_dimmed_and_the_answered_line_replaces_it(project: Pat
         assert terminal.ends() == 0
 
 
+@pytest.mark.torture
 async def test_the_full_screen_shows_the_detail_and_folds_it_again(project: Path) -> None:
     async with screen(project, **{**prepared(project, steps(project)), "PM_KIND": "change"}) as (app, pilot):
         await enter(pilot, "write a.txt")

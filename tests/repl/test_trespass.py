@@ -35,8 +35,11 @@ def facts(project: Path) -> list[dict[str, Any]]:
     [
         "grep -rl task . | xargs sed -i s/task/tosk/",
         "rm -rf .pm-orchestrator",
-        "for f in .pm-orchestrator/*/*.jsonl*; do : > $f; done",
-        "mv .pm-orchestrator/traces .pm-orchestrator/old && rm -rf .pm-orchestrator/locks",
+        pytest.param("for f in .pm-orchestrator/*/*.jsonl*; do : > $f; done", marks=pytest.mark.torture),
+        pytest.param(
+            "mv .pm-orchestrator/traces .pm-orchestrator/old && rm -rf .pm-orchestrator/locks",
+            marks=pytest.mark.torture,
+        ),
     ],
 )
 def test_invariant_15_an_agent_that_changes_the_running_record_is_judged_and_the_record_stays_whole(

@@ -44,6 +44,7 @@ def test_pm_run_shows_the_commands_and_yes_trusts_the_folder(tested: Path) -> No
         assert ASKED not in terminal.wait_for("task-002 COMPLETE")
 
 
+@pytest.mark.torture
 def test_no_goes_on_without_and_is_asked_in_no_later_sitting(tested: Path) -> None:
     with start(tested, "run", "write hello.py") as terminal:
         terminal.wait_for(ASKED)

@@ -117,6 +117,7 @@ def test_a_task_that_is_taken_up_again_has_spans_for_what_is_new_only(project: P
     assert task_spans(whole, since=len(whole)) == ()
 
 
+@pytest.mark.torture
 def test_a_receiver_that_is_gone_costs_nothing(project: Path) -> None:
     with serving(project, [GOOD], given={"PM_SERVICE_OTEL_ENDPOINT": "http://127.0.0.1:9"}) as served:
         task_id = served.client.post("/api/tasks", json={"prompt": "x"}).json()["task_id"]

@@ -102,6 +102,7 @@ def change(files: dict[str, str | None]) -> Callable[[Path], object]:
     return act
 
 
+@pytest.mark.torture
 async def test_a_proven_fix_becomes_a_task_that_gives_1_to_it_and_0_to_nothing_and_to_every_cheat(
     tmp_path: Path,
 ) -> None:

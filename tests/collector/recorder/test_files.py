@@ -86,6 +86,7 @@ CONTENTS = st.one_of(
 )
 
 
+@pytest.mark.torture
 @settings(max_examples=25, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(NAMES), CONTENTS), max_size=8))
 def test_edits_replay_to_the_byte_from_the_first_snapshot_on(

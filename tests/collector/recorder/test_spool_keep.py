@@ -37,6 +37,7 @@ def pruned(state: Path, days: int = 30) -> set[str]:
     return {kept.spool.trace_id for kept in prune_sent(state, found)}
 
 
+@pytest.mark.torture
 @given(
     facts=st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans(), st.sampled_from([0.0, 29.5, 30.5, 900.0])),

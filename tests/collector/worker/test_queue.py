@@ -170,6 +170,7 @@ async def test_no_more_run_at_once_than_this_worker_may(postgres_dsn: str, store
     assert most == 1
 
 
+@pytest.mark.torture
 async def test_a_limit_of_one_kind_holds_over_all_workers(postgres_dsn: str, store: PostgresStore) -> None:
     ids, now, most = await finalized(store, *range(1, 9)), 0, 0
 

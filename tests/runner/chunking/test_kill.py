@@ -54,6 +54,7 @@ def killed_at(project: Path, where: str, after: int) -> None:
     ends_well(project, facts(project))
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(("where", "after"), [("during", 9), ("before", 19)])
 def test_invariant_03_subtasks_survive_a_kill(tmp_path: Path, where: str, after: int) -> None:
     killed_at(support.make(tmp_path), where, after)

@@ -160,6 +160,7 @@ async def test_an_incomplete_task_hands_nothing_over_and_a_resume_keeps_what_was
     assert set(asked) == {"task-001-sub-4"}
 
 
+@pytest.mark.torture
 async def test_what_a_killed_process_left_of_an_ended_task_goes_with_the_next_start(project: Path) -> None:
     async with supervisor(project) as tasks:
         await run_task(tasks, request(project))

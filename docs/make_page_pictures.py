@@ -21,9 +21,9 @@ sys.path.insert(0, str(ROOT))
 from playwright.async_api import async_playwright  # noqa: E402 - the checkout comes first on the path
 
 from collector.opening import open_collector  # noqa: E402
-from service.security import OneTimeCodes  # noqa: E402
+from service.security import Session  # noqa: E402
 from tests.collector.http.scene import checked, events, opening  # noqa: E402
-from tests.service.support import Served, serving  # noqa: E402
+from tests.service.support import TOKEN, Served, serving  # noqa: E402
 from tracer.settings.layers import load_settings  # noqa: E402
 from tracer.statedir import StateDir  # noqa: E402
 
@@ -58,12 +58,11 @@ async def pictures() -> None:
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         raise SystemExit("Chromium is not on PATH")
-    codes = OneTimeCodes()
     with tempfile.TemporaryDirectory() as place:
         os.environ["HOME"] = place
         folder = Path(place) / "shop-api"
         folder.mkdir()
-        with serving(folder, REPLIES, codes=codes) as served:
+        with serving(folder, REPLIES) as served:
             body = {"prompt": "add input validation to the signup form"}
             task_id = served.client.post("/api/tasks", json=body).json()["task_id"]
             served.until_ended(task_id)
@@ -72,6 +71,7 @@ async def pictures() -> None:
                 "tasks": "/",
                 "task": f"/tasks/{task_id}",
                 "trace": f"/tasks/{task_id}/trace",
+                "review": f"/tasks/{task_id}/review",
                 "captures": "/captures",
                 "capture": f"/captures/{trace_id}",
             }
@@ -80,7 +80,7 @@ async def pictures() -> None:
                     executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
                 )
                 page = await browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-                await page.goto(f"{served.url}/login?code={codes.new()}")
+                await page.goto(f"{served.url}/login?code={Session(TOKEN).link_code()}")
                 for name, path in pages.items():
                     await page.goto(served.url + path)
                     await page.wait_for_timeout(300)

@@ -149,10 +149,10 @@ def test_the_table_of_keys_breaks_between_words(project: Path, asked: bytes) -> 
     with opened(project, "--line", columns=80) as terminal:
         terminal.wait_for("pm>")
         terminal.send(asked if asked == b"?" else asked + ENTER)
-        text = terminal.wait_for("empty line: print this")
+        text = terminal.wait_for("empty line: the keys that hold")
         terminal.pump(0.3)
         text = terminal.text()
-        rows = text[text.index("Enter ") : text.index("table", text.index("print this"))].splitlines()
-        assert all(row[:34].strip() or row.startswith(" " * 34) for row in rows)
-        words = {word for row in rows for word in row[34:].split()}
-        assert {"clear", "line;", "wait,", "full", "Shift+Enter)"} <= words
+        rows = text[text.index("Ctrl+R ") : text.index("the keys that hold")].splitlines()
+        assert all(row[:42].strip() or row.startswith(" " * 42) for row in rows)
+        words = {word for row in rows for word in row[42:].split()}
+        assert {"clear", "line;", "wait,", "full", "queued", "screen:"} <= words

@@ -24,6 +24,19 @@ def parse_duration(text: str, *, needs_unit: bool = False) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
+def seconds_text(milliseconds: object) -> str:
+    """`7.9 s`, `2 min 05 s`, `1 h 02 min`; an empty text where unknown."""
+    if not isinstance(milliseconds, int | float):
+        return ""
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
 def now_epoch_ms() -> int:
     """Milliseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000_000

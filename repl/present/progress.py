@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from repl.present.changed_files import files_text, lines_text
 from repl.present.live import LiveStream
 from repl.present.subtasks import SubtaskBoard
-from repl.present.text import cost_text, count_text, escape, one_line, seconds_text, tokens_text, width_cut
+from repl.present.text import cost_text, count_text, escape, one_line, tokens_text, width_cut
 from runner.core.state import answer_in
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
 from tracer import facts
+from tracer.clock import seconds_text
 from tracer.names import REVIEW
 from tracer.verification import strength_text, survivor_text, tests_text, unreached_text, unverified_in, unverified_text
 

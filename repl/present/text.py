@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 
 class _Controls(dict[int, str]):
@@ -102,19 +101,6 @@ def tokens_text(count: int | None, *, short: bool = False) -> str:
     if short and count >= 10_000:
         return f"{count / 1000:.1f}k tok" if count < 1_000_000 else f"{count / 1_000_000:.1f}M tok"
     return f"{count:,} tok"
-
-
-def seconds_text(milliseconds: Any) -> str:
-    """`7.9 s`, `2 min 05 s`, `1 h 02 min`; an empty text where unknown."""
-    if not isinstance(milliseconds, int | float):
-        return ""
-    seconds = milliseconds / 1000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def age_text(milliseconds: int) -> str:

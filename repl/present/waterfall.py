@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from repl.present.text import ascii_only, count_text, one_line, seconds_text, tokens_text, width_cut
+from repl.present.text import ascii_only, count_text, one_line, tokens_text, width_cut
+from tracer.clock import seconds_text
 from tracer.rows.waterfall import Bar, Lane, Waterfall
 
 _FULL, _OPEN, _INSTANT = "█", "░", "│"

@@ -28,7 +28,7 @@ from repl.present.answer import answer_lines
 from repl.present.blocks import block_lines
 from repl.present.progress import Progress, short_id
 from repl.present.task_blocks import question_block
-from repl.present.text import ascii_only, cost_text, one_line, seconds_text, spark_text, strip_text
+from repl.present.text import ascii_only, cost_text, one_line, spark_text, strip_text
 from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
@@ -36,6 +36,7 @@ from repl.screen.keymap import KEYS
 from repl.screen.outside import open_file
 from repl.screen.pickers import Choice, Question
 from tracer.catalog.tasks import TaskRow
+from tracer.clock import seconds_text
 from tracer.errors import PmError
 from tracer.facts import Question as Asked
 from tracer.facts import fact_in

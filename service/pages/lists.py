@@ -21,7 +21,7 @@ from service.state import state_of
 from tracer.catalog.agentic import AgenticRow
 from tracer.catalog.search import SESSIONS, TASKS, Found, Kind, search_rows, search_sessions, search_tasks
 from tracer.catalog.tasks import TaskRow
-from tracer.clock import from_epoch_ms
+from tracer.clock import from_epoch_ms, seconds_text
 from tracer.errors import NotFoundError, UsageError
 from tracer.statedir import StateDir
 
@@ -244,7 +244,7 @@ def _totals(totals: Mapping[str, Any], noun: str) -> list[str]:
     if totals["tokens"]:
         told.append(f"{totals['tokens']:,} tok")
     if totals["worked_ms"]:
-        told.append(_span(totals["worked_ms"] / 1000))
+        told.append(seconds_text(totals["worked_ms"]))
     return told
 
 
@@ -252,14 +252,6 @@ def _judged(totals: Mapping[str, Any]) -> list[str]:
     judged, rejected = totals["judged"] or 0, totals["rejected"] or 0
     rate = [f"{rejected / judged:.0%} of {judged:,} answers rejected"] if judged else []
     return [*rate, f"{totals['verified'] or 0:,} verified"]
-
-
-def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
 
 
 def _cost(value: float | None) -> Cell:
@@ -286,7 +278,7 @@ def _task(row: TaskRow) -> Row:
         Cell(row.executor, quiet=row.model),
         Cell(f"{row.used:,}" if row.used else ""),
         _cost(row.cost_usd),
-        Cell(_span(row.worked_ms / 1000) if row.worked_ms else ""),
+        Cell(seconds_text(row.worked_ms or None)),
         _time(row.updated_at),
     )
     return Row(row.task_id, cells)
@@ -305,7 +297,7 @@ def _session(row: AgenticRow, state_dir: StateDir) -> Row:
         _whole(row.agents),
         _whole(row.used),
         _cost(row.cost_usd),
-        Cell(_span(row.duration_s)),
+        Cell("" if row.duration_s is None else seconds_text(row.duration_s * 1000)),
         _time(row.ts),
     )
     return Row(name, cells)

@@ -15,7 +15,7 @@ from service.pages.task import find_task, render
 from service.pages.values import Shown, line_of, shown
 from service.state import state_of
 from tracer.catalog.tasks import list_tasks
-from tracer.clock import monotonic, now_epoch_ms
+from tracer.clock import monotonic, now_epoch_ms, seconds_text
 from tracer.errors import NotFoundError, UsageError
 from tracer.rows.filters import NO_FILTER, Filter, parse
 from tracer.rows.row import Row
@@ -213,14 +213,8 @@ def _drawn(node: tuple[Bar, list[Any]], scale: float) -> BarView:
     bar, below = node
     start, end = bar.start_ms or 0, bar.end_ms or 0
     bar = bar._replace(name=line_of(bar.name), detail=line_of(bar.detail, limit=160))
-    took = "" if bar.duration_ms is None else _span(bar.duration_ms)
+    took = seconds_text(bar.duration_ms)
     parts = tuple(_drawn(each, scale) for each in below[:_TOOLS])
     x = min(start * scale, _WIDTH - 2)
     width = 0 if bar.start_ms is None else max(2.0, (end - start) * scale)
     return BarView(bar, round(x, 1), round(min(width, _WIDTH - x), 1), took, parts, len(below) - len(parts))
-
-
-def _span(ms: int) -> str:
-    if ms < 60_000:
-        return f"{ms / 1000:.1f} s"
-    return f"{ms // 60_000} min {ms % 60_000 // 1000} s"

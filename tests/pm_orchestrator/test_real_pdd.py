@@ -1,7 +1,7 @@
 """PDD's own `run_agentic_task` with the adapter of `examples/`, real command lines and a model on loopback.
 
-PM_TEST_PDD is a Python (3.12 or newer) with what requirements/atif.txt names. `pdd/__init__.py` is not run: it imports
-all of PDD, 170 distributions, of which its agentic tasks need none.
+PM_TEST_HARBOR is a Python (3.12 or newer) with what requirements/atif.txt names. `pdd/__init__.py` is not run: it
+imports all of PDD, 170 distributions, of which its agentic tasks need none.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ print(common.run_agentic_task("Mend half() in calc.py", Path.cwd(), label="fix:c
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
 def test_a_task_of_pdd_leaves_its_trace(name: str, tmp_path: Path) -> None:
-    python = os.environ.get("PM_TEST_PDD", "")
-    need(bool(python), "pdd-cli", how="PM_TEST_PDD=PYTHON")
+    python = os.environ.get("PM_TEST_HARBOR", "")
+    need(bool(python), "pdd-cli", how="PM_TEST_HARBOR=$(tests/support/install_harbor.sh) (Python 3.12)")
     found = "from importlib.util import find_spec; print(*find_spec('pdd').submodule_search_locations)"
     folder = subprocess.run([python, "-c", found], check=True, capture_output=True, text=True).stdout.strip()
     place = Place(name, cli_program(name), tmp_path)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the publisher's models of ATIF (harbor, in the version of requirements/atif.txt) into a virtual environment of
 # their own in a cache folder: they need Python 3.12. Prints its python. Where there is no such Python, or no package
-# index, it says so and prints nothing: the test is then listed as not run, and the schema made from the models stands.
+# index, it says so and prints nothing: the tests are then listed as not run, or fail under PM_TEST_REQUIRE=all.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/pm-orchestrator-tests/harbor-$(cksum <requirements/atif.txt | cut -d' ' -f1)

@@ -6,9 +6,9 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from repl.present.changed_files import files_text
-from repl.present.text import age_text, cost_text, one_line, seconds_text, spark_text, strip_text, width_cut
+from repl.present.text import age_text, cost_text, one_line, spark_text, strip_text, width_cut
 from tracer.catalog.tasks import TaskRow, list_tasks
-from tracer.clock import now_epoch_ms, since_iso
+from tracer.clock import now_epoch_ms, seconds_text, since_iso
 from tracer.errors import UsageError
 from tracer.facts import LlmResponse
 

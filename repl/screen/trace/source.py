@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from repl.present.text import cost_text, seconds_text, tokens_text
+from repl.present.text import cost_text, tokens_text
 from repl.screen.cells import shown
+from tracer.clock import seconds_text
 from tracer.rows.digest import Digest
 from tracer.rows.filters import Filter
 from tracer.rows.row import NO_GROUP, Decoded, Group, Row

@@ -388,7 +388,9 @@ def _session(request: Request, answer: LlmResponse, state_dir: Path) -> tuple[Se
         return found if trace.meta and not trace.damaged else None
     calls = answer.tool_calls
     whole = answer.tool_call_count == len(calls) and not answer.session_resumed
-    if (answer.executor or request.executor.name) != "anthropic" or not whole:
+    executor = answer.executor or request.executor.name
+    # Some ACP agents announce no calls at all: of one that announced none, nothing is known.
+    if not whole or not (executor == "anthropic" or (executor.startswith("acp:") and calls)):
         return None
     return tuple(SessionCall(name=call.name, text=call.summary, ok=call.ok) for call in calls)
 

@@ -158,3 +158,16 @@ async def test_the_full_screen_shows_the_question_and_takes_the_answer_at_the_pr
         await until(pilot, lambda: "  refused" in app.home.transcript.text)
         await until(pilot, lambda: "task-001 COMPLETE" in app.home.transcript.text)
     assert not (project / "made.txt").exists()
+
+
+@pytest.mark.parametrize(("ran", "told"), [("true", "the session ran true"), ("python -m pytest -q a.py; true", "")])
+def test_what_an_acp_agent_reports_is_held_against_the_calls_it_announced(project: Path, ran: str, told: str) -> None:
+    report = {"status": "done", "files": ["a.py"], "commands": [{"run": "pytest -q", "exit": 0}]}
+    said = f"a.py sets x to 1 now.\n\n```pm-report\n{json.dumps(report)}\n```\n"
+    script = project.parent / "steps.json"
+    script.write_text(json.dumps([{"write": ["a.py", "x = 1\n"]}, {"run": ran}, {"say": said}]))
+    command = json.dumps([sys.executable, str(AGENT), str(script)])
+    assert pm("config", "set", "agents.fake", command, "--user", cwd=project).code == 0
+    flags = ("--executor", "acp:fake", "--permissions", "full", "--max-iterations", "1", "--no-input")
+    ended = pm("run", "Set x to 1 in a.py", *flags, cwd=project, PM_SANDBOX_MODE="off")
+    assert (ended.code, told in ended.err) == (6 if told else 0, True), ended.err

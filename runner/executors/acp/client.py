@@ -218,6 +218,8 @@ class WorkspaceClient:
         self._text = ""
         kind, title = self._calls.get(update.tool_call_id, ("other", ""))
         kind, title = update.kind or kind, update.title or title
+        if as_mapping(update.raw_input).get("command"):  # a title may only say what the command is for
+            title = summarize_arguments(as_mapping(update.raw_input))
         self._calls[update.tool_call_id] = (kind, title)
         if isinstance(update, ToolCallStart):
             self._tell(Live(kind="tool_started", tool=update.kind or "other", text=update.title or ""))

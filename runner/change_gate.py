@@ -22,7 +22,7 @@ from tracer.drafts import quality_judgment
 from tracer.errors import ConfigError, RecordError
 from tracer.facts import QualityJudgment, Unverified
 from tracer.names import Verification
-from tracer.verification import unverified_in, verification_of
+from tracer.verification import NO_TESTS, unverified_in, verification_of
 
 if TYPE_CHECKING:
     from runner.core.request import Request
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 # What is judged by an answer and by what came before a task: a change alone has neither.
 _OF_TASKS = frozenset({"Q1", "Q6", "Q10"})
 _FAST = Unverified(criterion="Q7", why="--fast runs no commands", next="pm gate")
-_NO_TESTS = Unverified(criterion="Q7", why="no test command is configured or was detected", next="--test CMD")
 _LAST_BYTES = 1 << 20
 
 
@@ -63,7 +62,7 @@ class Gated(NamedTuple):
         )
         judged = QualityJudgment("", "QUALITY_JUDGMENT", "", "", draft.data)
         untested = not any(result.id == "Q7" for result in judged.criteria_results)
-        lacking = (_FAST if fast else _NO_TESTS,) if untested else ()
+        lacking = (_FAST if fast else NO_TESTS,) if untested else ()
         return cls(verdict, verification_of([judged]), (*unverified_in([judged]), *lacking), fast)
 
 

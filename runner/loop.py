@@ -429,7 +429,7 @@ class TaskLoop:
                 reason=step.reason,
                 diff_blob=result.changed.diff_blob,
                 verification=verification_of(state.last_judgments),
-                unverified=unverified_in(state.last_judgments),
+                unverified=unverified_in(state.last_judgments, state.request.untested),
                 detail=step.detail,
                 subtasks=summary_of(state, status=step.status) if _is_chunked(state) else None,
                 branch=result.branch,

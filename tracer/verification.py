@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tracer.facts import QualityJudgment, Strength, Survivor, TestRun, Unverified
+from tracer.facts import CheckChoice, QualityJudgment, Strength, Survivor, TestRun, Unverified
 from tracer.names import Verification
 
 _TESTS = "Q7"
 _SHOWN = 8
 _NAMES = {_TESTS: "tests", "Q8": "lint", "Q9": "type check"}
+NO_TESTS = Unverified(_TESTS, "no test command was found", "pm config set run.test CMD")
+_LEFT_OUT = Unverified(_TESTS, "--criteria leaves Q7 out", "--criteria with Q7")
 
 
-def unverified_in(judgments: Iterable[QualityJudgment]) -> tuple[Unverified, ...]:
-    """What the judgments could not verify, each thing once, by criterion."""
-    return tuple(sorted({one for judgment in judgments for one in judgment.unverified}))
+def untested(kind: str, checks: CheckChoice) -> tuple[Unverified, ...]:
+    """What is said where a task passed without tests: nothing where it only asks or looks."""
+    return () if kind != "change" else (NO_TESTS if checks.criteria is None else _LEFT_OUT,)
+
+
+def unverified_in(judgments: Iterable[QualityJudgment], untested: Iterable[Unverified] = ()) -> tuple[Unverified, ...]:
+    """What the judgments could not verify, each thing once, by criterion; `untested` where one passed without tests."""
+    judged = list(judgments)
+    lacking = untested if any(one.judgment == "PASS" and not _tested(one) for one in judged) else ()
+    return tuple(sorted({*lacking, *(one for judgment in judged for one in judgment.unverified)}))
 
 
 def verification_of(judgments: Iterable[QualityJudgment]) -> Verification:
@@ -26,8 +35,12 @@ def verification_of(judgments: Iterable[QualityJudgment]) -> Verification:
     judged = list(judgments)
     if any(judgment.failures for judgment in judged):
         return "failed"
-    tested = all(any(result.id == _TESTS for result in judgment.criteria_results) for judgment in judged)
+    tested = all(map(_tested, judged))
     return "verified" if judged and tested and not unverified_in(judged) else "not_verified"
+
+
+def _tested(judgment: QualityJudgment) -> bool:
+    return any(result.id == _TESTS for result in judgment.criteria_results)
 
 
 def strength_in(judgments: Iterable[QualityJudgment]) -> Strength | None:

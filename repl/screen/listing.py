@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
@@ -27,6 +28,14 @@ class PageRow:
 
     cells: tuple[str, ...]
     value: Any = None
+
+
+class _Rows(OptionList, inherit_bindings=False):
+    """The rows. Enter is the screen's, so that the line of keys names it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        one for one in OptionList.BINDINGS if isinstance(one, Binding) and one.key != "enter"
+    ]
 
 
 class Listing(Screen[None]):
@@ -53,7 +62,7 @@ class Listing(Screen[None]):
         self._found: list[PageRow] = []
         self._wanted = ""
         # Held, not looked up: the thread that reads may answer while the page is being taken down.
-        self._listing = OptionList()
+        self._listing = _Rows()
         self._foot = Static(id="page-foot", markup=False)
 
     @override

@@ -34,7 +34,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         detail=detail,
         answer=state.answer,
         verification=verification_of(state.last_judgments),
-        not_verified=unverified_in(state.last_judgments),
+        not_verified=unverified_in(state.last_judgments, state.request.untested),
         strength=strength_in(state.last_judgments),
         unreached=unreached_in(state.last_judgments),
         question=state.question if reason == "asked" else None,

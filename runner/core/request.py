@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from runner.gate.request_kind import settled_kind
 from tracer.drafts import Draft, user_request
-from tracer.facts import CheckChoice, Continues, ExecutorChoice, Limits, UserRequest
+from tracer.facts import CheckChoice, Continues, ExecutorChoice, Limits, Unverified, UserRequest
+from tracer.verification import untested
 
 _TITLE = 80
 
@@ -62,6 +63,11 @@ class Request(NamedTuple):
             prompt_file=fact.prompt_file,
             continues=fact.continues,
         )
+
+    @property
+    def untested(self) -> tuple[Unverified, ...]:
+        """What could not be verified where it passes without tests."""
+        return untested(self.kind, self.checks)
 
     def draft(self) -> Draft:
         """The USER_REQUEST that records it."""

@@ -69,7 +69,7 @@ def test_run_prints_the_answer_on_stdout_above_the_closing_line(project: Path) -
     *answer, blank, closing = ran.out.splitlines()
     assert answer[0] == "# Report"
     assert answer[-1] == r"\x1b[2J\x1b]0;title\x07\u202egone"
-    assert (blank, closing[:18]) == ("", "task-001 COMPLETE ")
+    assert (blank, closing[:18]) == ("", "task-001 COMPLETE,")
     assert "implement this" not in ran.out  # only the last answer is a result
 
 
@@ -122,9 +122,9 @@ def test_tests_that_did_not_run_are_said_in_the_verdict_the_closing_line_and_by_
     assert "| Q7 Test Passed | NOT VERIFIED |" in page
 
 
-def test_a_question_and_a_project_without_tests_are_not_told_about_tests(project: Path) -> None:
-    ran = run_scripted(project, GOOD)
-    assert "not run" not in ran.out + ran.err
+def test_a_project_without_tests_is_told_so_and_a_question_is_not(project: Path) -> None:
+    told = "COMPLETE, tests not run: no test command was found (pm config set run.test CMD) · 1 iteration"
+    assert told in run_scripted(project, GOOD).out
     for name, text in TESTED.items():
         (project / name).write_text(text)
     asked = run_scripted(project, {"output": "It greets."}, words=("What does hello.py do?",))

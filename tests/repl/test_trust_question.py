@@ -81,6 +81,7 @@ def test_ctrl_d_leaves_it_open_and_nothing_is_asked_where_nobody_answers_or_noth
         (("--json",), {}),
         ((), {"PM_ORCHESTRATOR_PROCESS": "an-agent"}),
         (("--test", "true", "--lint", "true"), {}),
+        (("--kind", "question"), {}),
     ):
         (tested / "hello.py").unlink()
         with start(tested, "run", *words, "write hello.py", **extra) as terminal:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tracer import verification
-from tracer.facts import QualityJudgment, TestRun, Unverified
+from tracer.facts import CheckChoice, QualityJudgment, TestRun, Unverified
 from tracer.verification import (
     strength_in,
     strength_text,
     survivor_text,
+    untested,
     unverified_in,
     unverified_text,
     verification_of,
@@ -67,6 +68,27 @@ def test_what_was_not_verified_is_told_once_in_words_and_by_the_command_of_the_p
     assert unverified_text([Unverified("Q9", "mypy not found", "install it")]).startswith("type check not run: mypy")
     assert unverified_text([Unverified("ACME1", "no key", "")]) == "ACME1 not verified: no key"
     assert unverified_text([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "checks", "judged", "text"),
+    [
+        ("change", {}, judgment(result("Q1")), "tests not run: no test command was found (pm config set run.test CMD)"),
+        (
+            "change",
+            {"criteria": ["Q1"]},
+            judgment(result("Q1")),
+            "tests not run: --criteria leaves Q7 out (--criteria with Q7)",
+        ),
+        ("change", {}, judgment(result("Q7")), ""),
+        ("change", {}, judged([result("Q5", "fail")], "REJECT"), ""),
+        ("question", {}, judgment(result("Q1")), ""),
+    ],
+)
+def test_a_change_that_passed_without_tests_is_never_silent(
+    kind: str, checks: dict[str, Any], judged: QualityJudgment, text: str
+) -> None:
+    assert unverified_text(unverified_in([judged], untested(kind, CheckChoice(checks)))) == text
 
 
 def test_the_newest_judgment_that_tried_faults_says_what_the_tests_noticed() -> None:

@@ -20,6 +20,7 @@ from repl.present.text import count_text
 from repl.present.watch import close_task, watch_task
 from repl.session import Session
 from runner.core.task import TaskOutcome
+from runner.gate.request_kind import settled_kind
 from tracer.errors import LockedError, NotFoundError, UsageError
 from tracer.facts import Question, UserRequest
 from tracer.journal.reading import read_entries
@@ -42,7 +43,9 @@ async def run(context: Context, arguments: Namespace) -> int:
         ignored = session.settings.ignored_line()
         if ignored and own:
             context.output.note(ignored)
-        if own:
+        if (
+            own and settled_kind(str(session.settings.get("run.kind")), prompt) != "question"
+        ):  # a question runs no tests
             await ask_trust(context, session, Person())
         apart = {"isolation": "worktree"} if arguments.isolate else {}
         given = {**_given(context, arguments), **apart, "prompt_file": source}

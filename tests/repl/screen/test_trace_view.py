@@ -436,6 +436,7 @@ async def test_w_shows_the_waterfall_whose_bars_fold_and_lead_to_their_events(tm
             "x iteration 0", "agent", "x judging", "v iteration 1", "agent", "v judging",
         ]  # fmt: skip
         assert all("█" in row or "│" in row for row in rows_of(shown))
+        assert ("Enter",) in [row.keys for row in key_rows(shown) if row.active.binding.show]
         await pilot.press("space")
         await until(pilot, lambda: len(rows_of(shown)) == 4)
         assert "(+2)" in rows_of(shown)[0]

@@ -199,7 +199,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         "delete old captures here that the collector has whole",
         "repl.commands.captures.capture:prune", "pm admin prune captures --older-than 7d --yes",
         flags=(Flag("--older-than", "sent longer ago than this: 30d, 12h (else setting capture.keep_sent)", "AGE"),),
-        exits=(2, 3, 8),
+        exits=(2, 3, 8), aliases=("admin keep captures",),
     ),
 )
 
@@ -308,14 +308,16 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
     Command(
         "schema trace", "admin", "print the JSON Schema of a captured trace",
         "repl.commands.captures.collector:schema", "pm schema trace > trace.schema.json", surfaces=("cli",),
+        aliases=("admin schema trace",),
     ),
     Command(
         "schema report", "admin", "print the JSON Schema of the report that agents end with",
         "repl.commands.captures.collector:schema", "pm schema report", surfaces=("cli",),
+        aliases=("admin schema report",),
     ),
     Command(
         "admin prune uploads", "admin", "remove uploads that no capture names", "repl.commands.captures.collector:gc",
-        "pm admin prune uploads", exits=(3, 5, 8), surfaces=("cli",),
+        "pm admin prune uploads", exits=(3, 5, 8), surfaces=("cli",), aliases=("admin keep uploads",),
         description="What was uploaded in the last day stays: the event that names it may be on its way.",
     ),
 )

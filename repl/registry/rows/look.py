@@ -44,7 +44,7 @@ TRACE_COMMANDS: tuple[Command, ...] = (
 INSIGHT_COMMANDS: tuple[Command, ...] = (
     Command(
         "redact", "admin", "write a file without secrets; find and remove leaks",
-        "repl.commands.look.redact:redact", "pm redact --audit .pm-orchestrator",
+        "repl.commands.look.redact:redact", "pm redact --audit .pm-orchestrator", aliases=("admin redact",),
         arguments=(
             Argument("path", "the file; with --audit and --scrub folders", required=False, many=True, values="file"),
         ),

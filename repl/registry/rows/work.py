@@ -152,11 +152,12 @@ TASK_COMMANDS: tuple[Command, ...] = (
             Flag("--older-than", "only tasks without an event since then: 30d, 12h", "AGE"),
             Flag("--keep", "keep so many of the newest", "N", kind="integer"),
         ),
-        exits=(8,), description="Nothing is deleted without --yes. Unfinished tasks are never deleted.",
+        exits=(8,), aliases=("admin keep tasks",),
+        description="Nothing is deleted without --yes. Unfinished tasks are never deleted.",
     ),
     Command(
         "admin prune blobs", "admin", "delete blobs no record names and leftovers of crashes",
-        "repl.commands.look.prune:gc", "pm admin prune blobs --yes", exits=(8,),
+        "repl.commands.look.prune:gc", "pm admin prune blobs --yes", exits=(8,), aliases=("admin keep blobs",),
         description="Nothing is deleted without --yes.",
     ),
     Command(

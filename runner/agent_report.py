@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 from tracer.names import ReportStatus
+from tracer.redaction.cuts import beginning
 
 _STATUSES: Final = frozenset(get_args(ReportStatus))
 _BLOCK: Final = re.compile(
@@ -97,7 +98,7 @@ def _listed(value: object, read: Callable[[object], Any]) -> list[Any]:
 def _item(value: object) -> str | None:
     if isinstance(value, Mapping):
         value = next((value[key] for key in ("path", "file", "item", "text") if key in value), None)
-    text = value.strip()[:_MOST_TEXT] if isinstance(value, str) else ""
+    text = beginning(value.strip(), _MOST_TEXT) if isinstance(value, str) else ""
     return None if text.lower().strip(" .-()。") in _EMPTY_ITEMS else text
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from tracer.redaction.cuts import beginning
+
 Role = Literal["prompt", "stop", "part", ""]
 _SECONDS = 600
 
@@ -163,7 +165,7 @@ def read_call(host: Host, payload: Mapping[str, Any]) -> Call:
         event = "userPromptSubmitted" if "prompt" in payload else "subagentStop" if "agentName" in payload else ""
         event = event or ("agentStop" if "stopReason" in payload or "transcriptPath" in payload else "")
     if event not in host.events:
-        raise ValueError(f"no event of {host.name} that the gate knows: {event[:80]!r}")
+        raise ValueError(f"no event of {host.name} that the gate knows: {beginning(event, 80)!r}")
     roots = payload.get("workspace_roots")
     root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
     ended = text("status")  # Cursor: what was aborted by its user, or failed, is no answer

@@ -15,6 +15,7 @@ from tracer.errors import NotFoundError, PmError, needs_extra
 from tracer.facts import Entry, QualityJudgment, RejectionDetails
 from tracer.lookup import resolve_task, task_ids
 from tracer.names import LAST
+from tracer.redaction.cuts import ending
 from tracer.statedir import StateDir
 from tracer.trace_text import trace_text
 
@@ -119,5 +120,5 @@ async def _pm(state_dir: StateDir, words: list[str]) -> str:
         if process.returncode is None:
             process.terminate()
     if not said:
-        raise NotFoundError("the gate gave no verdict", why=complaint.decode("utf-8", "replace")[-500:])
+        raise NotFoundError("the gate gave no verdict", why=ending(complaint.decode("utf-8", "replace"), 500))
     return said.decode()

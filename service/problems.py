@@ -6,7 +6,7 @@ stack, secrets) is in it but what the one error tree says to users.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from starlette.routing import Match
 from collector.errors import DeletedError, ForbiddenError, IntakeError, TooLargeError
 from service.admission import BusyError
 from tracer.errors import ConflictError, LockedError, PmError, RecordError
+from tracer.redaction.cuts import clean
+from tracer.redaction.redactor import Clean
 
 MEDIA_TYPE: Final = "application/problem+json"
 _STATUS: Final[Mapping[str, int]] = {
@@ -43,17 +45,26 @@ class Problem(BaseModel):
     title: str
     status: int
     code: str
-    detail: str
-    next: str = ""
+    detail: Clean
+    next: Clean = Clean("")
     errors: list[dict[str, Any]] = Field(
         default_factory=list, description="what was wrong where: `place`, `rule` and `message`, with `limit` for a 413"
     )
 
 
 def problem_response(
-    status: int, code: str, detail: str, *, next_step: str = "", headers: Mapping[str, str] | None = None, **more: Any
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    next_step: str = "",
+    headers: Mapping[str, str] | None = None,
+    errors: Sequence[dict[str, Any]] = (),
 ) -> JSONResponse:
-    problem = Problem(title=HTTPStatus(status).phrase, status=status, code=code, detail=detail, next=next_step, **more)
+    """What `detail`, `next_step` and `errors` quote of a request or a file goes out without secrets."""
+    told = [{name: clean(of) if isinstance(of, str) else of for name, of in each.items()} for each in errors]
+    title = HTTPStatus(status).phrase
+    problem = Problem(title=title, status=status, code=code, detail=clean(detail), next=clean(next_step), errors=told)
     return JSONResponse(
         problem.model_dump(), status_code=status, media_type=MEDIA_TYPE, headers=dict(headers) if headers else None
     )

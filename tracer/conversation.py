@@ -18,13 +18,13 @@ from typing import Any, Final
 from tracer import clock
 from tracer.drafts import Draft
 from tracer.errors import EndedError, RecordError, TraceError, UsageError
-from tracer.events import clean_json, clean_text, encode, parse_line
+from tracer.events import clean_json, clean_line, clean_text, counted, parse_line
 from tracer.facts import Entry, entry_of
 from tracer.journal.reading import entries_of, read_entries
 from tracer.journal.record_file import TornTail
 from tracer.journal.writer import Closing, Journal
 from tracer.lookup import trace_files
-from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings, Redactor
+from tracer.redaction.redactor import NO_ADDITIONS, CleanLine, RedactionSettings, Redactor
 from tracer.statedir import StateDir, TraceName, parse_trace_name, valid_id
 
 _LARGE: Final = 1 << 18  # characters from which cleaning and redacting leave the event loop's thread
@@ -167,16 +167,13 @@ class ConversationTracer(Closing):
                 await journal.sync_chain()
         return entry
 
-    def _complete(self, draft: Draft) -> tuple[Entry, bytes]:
-        value, counts = self._rules().redact_value(clean_json(draft.data))
-        if counts:
-            earlier = value.get("redactions")
-            value = {**value, "redactions": _added(earlier if isinstance(earlier, dict) else {}, counts)}
+    def _complete(self, draft: Draft) -> tuple[Entry, CleanLine]:
+        data = counted(self._rules().redact_value(clean_json(draft.data)))
         subtask_id = None if draft.subtask_id is None else clean_text(draft.subtask_id)
         made = entry_of(
-            clock.now_iso(), draft.event, self.session_id, self.task_id, value, subtask_id, draft.iteration_index
+            clock.now_iso(), draft.event, self.session_id, self.task_id, data.value, subtask_id, draft.iteration_index
         )
-        return made, encode(made)
+        return made, clean_line(made.to_dict(), data)
 
     def _rules(self) -> Redactor:
         if self._redactor is None:
@@ -328,10 +325,3 @@ def _refuse_ended(path: Path, last: bytes) -> None:
 
 def _size_hint(data: Mapping[str, Any]) -> int:
     return sum(len(value) for value in data.values() if isinstance(value, str | list | dict))
-
-
-def _added(earlier: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
-    total = {rule: count for rule, count in earlier.items() if isinstance(count, int)}
-    for rule, count in counts.items():
-        total[rule] = total.get(rule, 0) + count
-    return total

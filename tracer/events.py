@@ -8,6 +8,7 @@ value that needs none of this is returned as the same object.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import orjson
 
 from tracer.errors import TraceError
 from tracer.facts import Entry, entry_of
+from tracer.redaction.redactor import CleanLine, Redacted
 
 _DEPTH: Final = 100
 _TOO_DEEP: Final = f"[left out: nested deeper than {_DEPTH} levels]"
@@ -118,11 +120,32 @@ def encode(entry: Entry) -> bytes:
 
     Raises `TraceError` (the data holds what JSON cannot: a lone surrogate, an integer beyond 64 bits).
     """
+    return _dumps(entry.to_dict())
+
+
+def counted(redacted: Redacted) -> Redacted:
+    """An event's data that names its marks under `redactions`, those of an earlier record included."""
+    value, counts = redacted
+    if not counts:
+        return Redacted(value, counts)
+    earlier = value.get("redactions")
+    held = earlier.items() if isinstance(earlier, dict) else ()
+    total = Counter({rule: count for rule, count in held if isinstance(count, int)})
+    total.update(counts)
+    return Redacted({**value, "redactions": dict(total)}, counts)
+
+
+def clean_line(envelope: Mapping[str, Any], data: Redacted) -> CleanLine:
+    """The line of a record: `envelope` (our names, times and ids) around redacted `data`. Raises `TraceError`."""
+    return CleanLine(_dumps({**envelope, "data": data.value}))
+
+
+def _dumps(fields: dict[str, Any]) -> bytes:
     try:
-        return orjson.dumps(entry.to_dict(), option=orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError as error:
         raise TraceError(
-            f"a {entry.event!r} event cannot be written as JSON",
+            f"a {fields['event']!r} event cannot be written as JSON",
             why=str(error),
             next_step="this is a defect: the executor must clean its text before it is recorded",
         ) from error

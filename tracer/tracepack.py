@@ -19,7 +19,7 @@ import orjson
 from tracer import clock
 from tracer.conversation import default_redactor
 from tracer.errors import NotFoundError, TraceError, UsageError
-from tracer.events import clean_json
+from tracer.events import clean_json, clean_line, counted
 from tracer.journal.reading import iter_lines
 from tracer.journal.writer import Closing, Journal
 from tracer.names import PACK_EVENTS
@@ -59,16 +59,13 @@ class TracePack(Closing):
             raise UsageError(f"{event} needs a task id")
         if self._redactor is None:
             self._redactor = default_redactor(self.state_dir)
-        value, counts = self._redactor.redact_value(clean_json(dict(data or {})))
-        if counts:
-            value = {**value, "redactions": dict(counts)}
+        redacted = counted(self._redactor.redact_value(clean_json(dict(data or {}))))
         optional = {"task_id": task_id, "from_state": from_state, "to_state": to_state}
-        fields = {"timestamp": clock.now_iso(), "event": event, "session_id": self.session_id}
+        fields: dict[str, Any] = {"timestamp": clock.now_iso(), "event": event, "session_id": self.session_id}
         fields |= {key: text for key, text in optional.items() if text is not None}
-        fields["data"] = value
         journal = await self._ready()
-        await journal.append(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE), last=event == "SESSION_END")
-        return fields
+        await journal.append(clean_line(fields, redacted), last=event == "SESSION_END")
+        return {**fields, "data": redacted.value}
 
     async def _ready(self) -> Journal:
         async with self._opening:

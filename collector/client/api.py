@@ -29,6 +29,7 @@ from tracer.errors import (
     UnavailableError,
     UsageError,
 )
+from tracer.redaction.cuts import beginning
 
 if TYPE_CHECKING:
     import httpx2
@@ -98,12 +99,12 @@ def _problem(body: bytes) -> dict[str, Any]:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
-        text = body[:200].decode("utf-8", "replace").strip()
+        text = beginning(body.decode("utf-8", "replace").strip(), 200)
         return {"detail": text} if text and text.isprintable() else {}
     if not isinstance(found, dict):
         return {}
     if "detail" in found and not isinstance(found["detail"], str):
-        found["detail"] = orjson.dumps(found["detail"])[:500].decode("utf-8", "replace")
+        found["detail"] = beginning(orjson.dumps(found["detail"]).decode(), 500)
     return found
 
 

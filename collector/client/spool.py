@@ -21,6 +21,7 @@ from tracer.durable import ensure_folder, publish, sync_file, sync_folder, write
 from tracer.durable import replace as replace_file
 from tracer.errors import ConflictError, NotFoundError, RecordError, TraceError
 from tracer.lock import FileLock, Holder, holder_of
+from tracer.redaction.cuts import beginning
 
 EVENTS: Final = "events.jsonl"
 HEADER: Final = "capture.json"
@@ -342,7 +343,9 @@ def _line(raw: bytes) -> Line:
     try:
         seq = orjson.loads(raw)["seq"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise TraceError("a line of the capture is no event", why=raw[:80].decode("utf-8", "replace")) from error
+        raise TraceError(
+            "a line of the capture is no event", why=beginning(raw.decode("utf-8", "replace"), 80)
+        ) from error
     return Line(int(seq), raw[:-1])
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tracer.capture.document import Scores
 from tracer.errors import UsageError
+from tracer.redaction.cuts import beginning
 
 Where = Callable[[Mapping[str, Any]], bool]
 """Whether a trace, given as a mapping of every field of `FIELDS`, belongs to the set."""
@@ -46,7 +47,7 @@ def parse_where(text: str) -> Where:
     if not text.strip():
         return lambda _: True
     if len(text) > _LONGEST:
-        raise _refused(text[:40] + "…", f"it is longer than {_LONGEST} characters")
+        raise _refused(beginning(text, 40), f"it is longer than {_LONGEST} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
         value = _condition(tree.body, text)

@@ -19,6 +19,7 @@ from collector.recorder.command_lines import read_line
 from collector.recorder.screen_text import test_run
 from tracer.capture.fields import is_git_folder
 from tracer.distill.native import PROVIDER_NAMES, NativeSession
+from tracer.redaction.cuts import beginning
 
 _PATHS: Final = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 _BEGIN: Final = "*** Begin Patch"
@@ -168,7 +169,10 @@ def imported_session(session: NativeSession, read: ReadSession, *, consent: dict
             "repo": {"repo_id": project or "unknown", "commit_base": NO_COMMIT},
             "task": {
                 "task_id": None,
-                "bug_report": {"title": asked.strip().split("\n", 1)[0][:_TITLE] or "session", "description": asked},
+                "bug_report": {
+                    "title": beginning(asked.strip().split("\n", 1)[0], _TITLE) or "session",
+                    "description": asked,
+                },
                 "labels": ["agent-session", session.provider],
             },
             "developer": {

@@ -20,6 +20,7 @@ from tracer.distill.one import READERS
 from tracer.distill.readers.assembly import Assembly, Result, Spool
 from tracer.errors import TraceError
 from tracer.events import clean_text
+from tracer.redaction.cuts import beginning
 from tracer.redaction.redactor import Redactor
 
 _MOST_CHARS: Final = 512 << 20
@@ -124,7 +125,7 @@ class _Reading(Assembly):
     def call(self, at_ms: int | None, call_id: str, name: str, arguments: Any, *, agent: str | None = None) -> None:
         """See `Assembly`; a repeated call is no item."""
         known = self.tools
-        item = Item("call", self._moment(at_ms), agent=agent, name=_plain(name)[:200], arguments=arguments)
+        item = Item("call", self._moment(at_ms), agent=agent, name=beginning(_plain(name), 200), arguments=arguments)
         self._open.setdefault((agent, call_id), item)  # an early result is joined within the call below
         super().call(at_ms, call_id, name, arguments, agent=agent)
         if self.tools == known:
@@ -142,7 +143,7 @@ class _Reading(Assembly):
         item = self._open.get((agent, call_id))
         if described is not None and item is not None and item.output is None:
             item.operation = described.operation
-            item.output = _plain(result.output[:_LONGEST])
+            item.output = _plain(beginning(result.output, _LONGEST))
             item.failed, item.ended_ms = result.failed, result.at_ms
             if described.has_path:
                 item.path = _plain(described.pieces[-1])

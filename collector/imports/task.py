@@ -17,6 +17,7 @@ from collector.patches import PatchError, parse_patch
 from tracer import facts
 from tracer.errors import ConflictError
 from tracer.names import CHECKS
+from tracer.redaction.cuts import beginning
 
 _EXITED: Final = re.compile(r"\bexited (-?\d{1,9})\b")
 _TITLE: Final = 200
@@ -90,7 +91,7 @@ def _create(
 
 
 def _title(first: facts.UserRequest) -> str:
-    return (first.title or first.prompt).strip().split("\n", 1)[0][:_TITLE] or "task"
+    return beginning((first.title or first.prompt).strip().split("\n", 1)[0], _TITLE) or "task"
 
 
 class _Fold:

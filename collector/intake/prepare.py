@@ -23,6 +23,7 @@ from collector.intake.redactors import CaptureRedactors, Pieces
 from collector.intake.strict_json import spelled
 from collector.store.port import BlobRow, NewBlob, StoredEvent
 from tracer.errors import PmError
+from tracer.redaction.redactor import CleanLine
 
 # The free texts of each payload. Everything else is a number, an identifier, a hash or one of a few words.
 TEXTS: Final[dict[str, tuple[str, ...]]] = {
@@ -316,6 +317,11 @@ def _prepared(asked: Asked, drafts: Sequence[Draft], redactors: CaptureRedactors
     )
 
 
+def _line(value: dict[str, Any]) -> CleanLine:
+    """Canonical JSON of what `redact` went through; of a raw trace, of what the developer's consent lets in."""
+    return CleanLine(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+
+
 class _Storing:
     """Turns drafts into stored events, gathering their blobs."""
 
@@ -350,8 +356,8 @@ class _Storing:
             event["seq"],
             event["ts_ms"],
             kind,
-            orjson.dumps({"actor": draft.actor, "context": draft.context}, option=orjson.OPT_SORT_KEYS),
-            orjson.dumps(payload, option=orjson.OPT_SORT_KEYS),
+            _line({"actor": draft.actor, "context": draft.context}),
+            _line(payload),
             identity,
         )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracer.redaction.engine import ProjectRedactor
+from tracer.redaction.redactor import Clean
 
 _LARGE: Final = 250_000  # characters: from 1 MB of bytes on, a text is shortened, and searched by itself
 _HOME: Final = re.compile(r"(/home/[^/]+|/Users/[^/]+|/root)(?:/|$)")
@@ -31,9 +32,9 @@ class RootRedactor:
         self.redact_text = redactor.redact_text
         self.redact_value = redactor.redact_value
         self.redact_rows = redactor.redact_rows
-        self.seen: dict[str, str] = {}
+        self.seen: dict[str, Clean] = {}
 
-    def remember(self, text: str, redacted: str) -> None:
+    def remember(self, text: str, redacted: Clean) -> None:
         """Keep what became of a short text, if it held no secret."""
         if "[REDACTED:" not in redacted:
             if len(self.seen) >= _REMEMBERED:
@@ -71,8 +72,8 @@ class Pieces:
     """A batch's texts in one redactor; `changed` has each changed text, `chunks` all pieces of each changed stream."""
 
     def __init__(self) -> None:
-        self.changed: dict[str, str] = {}
-        self.chunks: dict[Any, list[str]] = {}
+        self.changed: dict[str, Clean] = {}
+        self.chunks: dict[Any, list[Clean]] = {}
         self._texts: dict[str, None] = {}
         self._streams: dict[Any, list[str]] = {}
 
@@ -105,11 +106,11 @@ class Pieces:
                 streams.append(stream)
         rows = [*((text,) for text in fresh), *(self._streams[stream] for stream in streams)]
         changed, _counts = redactor.redact_rows(rows)
-        for at, pieces in changed.items():
+        for at, cleaned in changed.items():
             if at < len(fresh):
-                self.changed[fresh[at]] = pieces[0]
+                self.changed[fresh[at]] = cleaned[0]
             else:
-                self.chunks[streams[at - len(fresh)]] = pieces
+                self.chunks[streams[at - len(fresh)]] = cleaned
         for text in fresh:
             if len(text) <= _SHORT:
-                redactor.remember(text, self.changed.get(text, text))
+                redactor.remember(text, self.changed.get(text, Clean(text)))

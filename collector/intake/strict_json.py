@@ -14,6 +14,7 @@ import orjson
 
 from collector.errors import IntakeError
 from collector.intake.limits import MAX_DEPTH, MAX_NUMBER
+from tracer.redaction.cuts import beginning
 
 BODY: Final = "body"
 _LONGEST_KEY: Final = 60
@@ -67,7 +68,7 @@ def spelled(*names: Any) -> str:
         if isinstance(name, int):
             text += f"[{name}]"
         else:
-            shown = str(name)[:_LONGEST_KEY]
+            shown = beginning(str(name), _LONGEST_KEY)
             if not shown.replace("_", "a").isalnum() or not shown.isascii():
                 shown = json.dumps(shown)
             text += f".{shown}" if text else shown

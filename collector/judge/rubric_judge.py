@@ -22,6 +22,7 @@ from collector.judge.port import Exchange, JudgeModel, JudgeResult, Question
 from collector.judge.rubric import RUBRIC_VERSION, repair_prompt
 from collector.judge.verdict import Opinion, combine, no_verdict, read_reply
 from runner.executors.credentials import find_api_key
+from tracer.redaction.cuts import beginning
 from tracer.settings.layers import Settings
 
 _ATTEMPTS = 2
@@ -106,7 +107,7 @@ class RubricJudge:
                 packet=packet,
                 vote=number,
                 attempt=attempt + 1,
-                earlier=answer.text[:_EARLIER_SHOWN],
+                earlier=beginning(answer.text, _EARLIER_SHOWN),
                 repair=repair_prompt(problems),
             )
         return vote

@@ -30,6 +30,7 @@ from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry,
 from tracer.capture.events import CommitEvent, PrMetadataEvent
 from tracer.capture.fields import is_git_folder
 from tracer.errors import LimitError, NotFoundError, TraceError, UnavailableError
+from tracer.redaction.cuts import beginning
 from tracer.redaction.marks import PLACEHOLDER
 
 
@@ -207,7 +208,9 @@ class CodeStore:
             text = str(error)
             if any(word in text for word in ("not our ref", "no such remote ref", "not found", "is not in the bundle")):
                 return Refusal("no_source", f"{shown} does not have the base commit")
-            raise UnavailableError(f"{shown} cannot be fetched from", why=text.splitlines()[0][:300]) from error
+            raise UnavailableError(
+                f"{shown} cannot be fetched from", why=beginning(text.splitlines()[0], 300)
+            ) from error
         return f"remote {shown}"
 
     async def checkout(
@@ -332,7 +335,7 @@ class CodeStore:
             try:
                 await self._blocking(partial(_apply, git, diff))
             except GitError as error:
-                return Refusal("redacted" if redacted else "patch_does_not_apply", str(error)[:1000])
+                return Refusal("redacted" if redacted else "patch_does_not_apply", beginning(str(error), 1000))
         return _Head(await self._blocking(lambda: git.line("write-tree")), what, redacted)
 
     async def _built(self, base: CommitTree, files: Mapping[str, FileState], what: str) -> _Head | Refusal:

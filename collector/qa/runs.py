@@ -32,6 +32,7 @@ from runner.checks.reports import Reading, TestReport
 from runner.gate.criterion import ChangedFile
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import SandboxError
+from tracer.redaction.cuts import beginning
 
 _T = TypeVar("_T")
 Phase = Literal["base", "head"]
@@ -57,7 +58,7 @@ class _Ran(NamedTuple):
 
 def not_testable(runner: str, refusal: Refusal, *, detail: Mapping[str, JsonValue] | None = None) -> dict[str, Any]:
     """The `qa.tests` of a trace whose tests could not be run."""
-    told: dict[str, JsonValue] = {**(detail or {}), "why": refusal.detail[:2000]}
+    told: dict[str, JsonValue] = {**(detail or {}), "why": beginning(refusal.detail, 2000)}
     return {"runner": runner, "final_passed": None, "not_testable": refusal.reason, "detail": told}
 
 

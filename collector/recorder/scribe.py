@@ -24,6 +24,7 @@ from collector.recorder.writer import PERSON, TOOL, RecordWriter, ScribeOptions,
 from runner.workspace.git.repository import Git
 from tracer.clock import monotonic, new_id
 from tracer.errors import PmError
+from tracer.redaction.cuts import beginning
 from tracer.redaction.engine import ProjectRedactor
 from tracer.redaction.streams import StreamRedactor
 
@@ -430,7 +431,7 @@ class Scribe:
             Draft(
                 type="terminal_output",
                 payload={"stream": "stdout", "chunk": chunk, "is_truncated": truncated and number == last},
-                actor={"kind": "tool", "id": running.line.program[:100] or None},
+                actor={"kind": "tool", "id": beginning(running.line.program, 100) or None},
                 context=context,
             )
             for number, chunk in enumerate(chunks)
@@ -474,7 +475,7 @@ class Scribe:
         """Who changed files while the command ran: the user in an editor, else the command."""
         if running.line.editor:
             return PERSON
-        return {"kind": "tool", "id": running.line.program[:100] or None}
+        return {"kind": "tool", "id": beginning(running.line.program, 100) or None}
 
     def _test(self, running: _Running, status: int | None, pipe: Sequence[int], ts_ms: int) -> None:
         """Record how a test run ended, if anybody can tell, and the touched files as they were after it."""

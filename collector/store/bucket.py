@@ -17,6 +17,7 @@ from obstore.store import S3Store
 from collector.store.blobs import CHUNK, BlobInfo
 from tracer.blobs import blob_id_of
 from tracer.errors import ConfigError, NotFoundError, TraceError, UnavailableError, UsageError
+from tracer.redaction.cuts import beginning
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -151,7 +152,7 @@ class BucketBlobs:
     def _unreachable(self, error: BaseError) -> UnavailableError:
         return UnavailableError(
             f"the blob store {self._root!r} cannot be used",
-            why=str(error).partition("\n")[0][:300],
+            why=beginning(str(error).partition("\n")[0], 300),
             next_step="check the bucket, AWS_ENDPOINT_URL and the keys",
         )
 

@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
+from tracer.redaction.redactor import CleanLine
+
 Status = Literal["open", "finalized", "qa_running", "complete", "qa_failed", "deleted"]
 STATUSES: Final[tuple[str, ...]] = ("open", "finalized", "qa_running", "complete", "qa_failed", "deleted")
 
@@ -48,9 +50,9 @@ class StoredEvent(NamedTuple):
     seq: int
     ts_ms: int
     type: str
-    envelope: bytes
+    envelope: CleanLine
     """Canonical JSON of `actor` and `context`: `{"actor":…,"context":…}`."""
-    payload: bytes
+    payload: CleanLine
     """Canonical JSON of the payload."""
     identity: bytes = b""
     """Keyed hash of the event as it was sent: what makes a repetition a repetition."""

@@ -7,37 +7,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from repl.present.text import ascii_only, escape
 from tracer.errors import PmError, RecordError
+from tracer.redaction.cuts import clean
+from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 
 if TYPE_CHECKING:
     from repl.present.blocks import Block
-    from tracer.redaction.engine import ProjectRedactor
-    from tracer.redaction.redactor import RedactionSettings
-
-
-def without_secrets(text: str, redaction: RedactionSettings | None = None) -> str:
-    """`text` with its secrets replaced (60 ms the first time); as it is where redaction itself is the trouble."""
-    try:
-        redacted: str = _redactor(frozenset(os.environ.items()), redaction).redact_text(text)[0]
-    except (PmError, OSError, ImportError):
-        return text
-    return redacted
-
-
-@lru_cache(maxsize=1)  # one error asks for each of its parts
-def _redactor(environ: frozenset[tuple[str, str]], redaction: RedactionSettings | None) -> ProjectRedactor:
-    import tempfile  # 6 ms, only after an error
-
-    from tracer.redaction.engine import build_redactor
-
-    with tempfile.TemporaryDirectory() as key:  # an error makes no state folder
-        more = {} if redaction is None else redaction._asdict()
-        return build_redactor(state_dir=Path(key), environ=dict(environ), host="", persons=(), pii=False, **more)
 
 
 Form = Literal["human", "json", "jsonl"]
@@ -79,7 +57,7 @@ class Output:
         self.columns = columns
         self.ended = False
         self.lost = False
-        self.redaction: RedactionSettings | None = None
+        self.redaction: RedactionSettings = NO_ADDITIONS
         """What the settings add to redaction, once a command has read them."""
         self.rephrase: Callable[[str], str] | None = None
         """How a next step is said at the prompt, where a command begins with a slash."""
@@ -150,15 +128,15 @@ class Output:
             self.ended = True
             told = {"message": error.what, "why": error.why, "next": error.next_step}
             body = {"code": error.code, "exit": int(code)} | {
-                name: escape(without_secrets(text, self.redaction)) for name, text in told.items()
+                name: escape(clean(text, self.redaction)) for name, text in told.items()
             }
             record = {"type": "error", "schema_version": SCHEMA_VERSION}
-            record |= {"command": without_secrets(command, self.redaction), "error": body}
+            record |= {"command": clean(command, self.redaction), "error": body}
             self._json({**record, **(fields or {})})
 
     def error(self, error: PmError) -> None:
         """The three lines of an error: what, why, next step; to stderr, also under `--quiet`."""
-        self._write(self.stderr, without_secrets("\n".join(error_lines(error)), self.redaction) + "\n")
+        self._write(self.stderr, clean("\n".join(error_lines(error)), self.redaction) + "\n")
 
     def bold(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text

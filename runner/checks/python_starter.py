@@ -94,7 +94,7 @@ def _take_place_of(module: Any) -> None:
 
 
 def _plain(text: str) -> str:
-    return "".join(max(letter, " ") for letter in text)[:500]
+    return "".join(max(letter, " ") for letter in text)
 
 
 if __name__ == "__main__":

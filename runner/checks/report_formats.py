@@ -129,7 +129,9 @@ def _junit_case(element: Any) -> CaseResult:
             outcome, message = kind, beginning(child.get("message") or child.text or "", _MESSAGE)
             trace = ending(child.text or "", _TRACE)
     shown = f"{class_name}::{name}" if class_name and name and class_name != name else class_name or name
-    return CaseResult(shown[:_NAME], outcome, _seconds(element.get("time")), message, element.get("file") or "", trace)
+    return CaseResult(
+        beginning(shown, _NAME), outcome, _seconds(element.get("time")), message, element.get("file") or "", trace
+    )
 
 
 def go_report(output: bytes) -> TestReport | None:
@@ -155,7 +157,7 @@ def go_report(output: bytes) -> TestReport | None:
         # A package that fails without a failing test was not built, or its process ended.
         name = f"{package}::{test}" if test else package
         result = outcome if test else "error"
-        cases.append(CaseResult(name[:_NAME], result, _seconds(event.get("Elapsed")), file=package))
+        cases.append(CaseResult(beginning(name, _NAME), result, _seconds(event.get("Elapsed")), file=package))
         if len(cases) >= _MOST_TESTS:
             break
     return merged([TestReport(tuple(cases), complete=not running, source="go")]) if said else None
@@ -225,7 +227,7 @@ def _ctrf_case(test: dict[str, Any]) -> CaseResult:
     suite = test.get("suite")
     above = [str(part) for part in suite] if isinstance(suite, list) else [str(suite)] if suite else []
     return CaseResult(
-        " > ".join((*above, str(test.get("name", ""))))[:_NAME],
+        beginning(" > ".join((*above, str(test.get("name", "")))), _NAME),
         _WORDS.get(str(test.get("status")), "error"),
         _seconds(test.get("duration")) / 1000,
         beginning(str(test.get("message") or ""), _MESSAGE),
@@ -235,7 +237,7 @@ def _ctrf_case(test: dict[str, Any]) -> CaseResult:
 
 def _rspec_case(test: dict[str, Any]) -> CaseResult:
     return CaseResult(
-        f"{test.get('file_path', '')}::{test.get('full_description', '')}"[:_NAME],
+        beginning(f"{test.get('file_path', '')}::{test.get('full_description', '')}", _NAME),
         _WORDS.get(str(test.get("status")), "error"),
         _seconds(test.get("run_time")),
         beginning(str(_dict(test.get("exception")).get("message", "")), _MESSAGE),
@@ -250,14 +252,16 @@ def _jest_cases(suite: dict[str, Any]) -> Iterator[CaseResult]:
     for test in cases:
         messages = test.get("failureMessages")
         yield CaseResult(
-            f"{file}::{test.get('fullName') or test.get('title')}"[:_NAME],
+            beginning(f"{file}::{test.get('fullName') or test.get('title')}", _NAME),
             _WORDS.get(str(test.get("status")), "error"),
             _seconds(test.get("duration")) / 1000,
             beginning(str(messages[0] if isinstance(messages, list) and messages else ""), _MESSAGE),
             file,
         )
     if suite.get("status") == "failed" and not any(test.get("status") == "failed" for test in cases):
-        yield CaseResult(file[:_NAME], "error", 0.0, beginning(str(suite.get("message") or ""), _MESSAGE), file)
+        yield CaseResult(
+            beginning(file, _NAME), "error", 0.0, beginning(str(suite.get("message") or ""), _MESSAGE), file
+        )
 
 
 def _seconds(value: Any) -> float:
@@ -307,7 +311,7 @@ def tap_report(text: str) -> TestReport | None:
             points[depth] = points.get(depth, 0) + 1
             complete = complete and points.pop(depth + 1, 0) == 0
             own = _tap_cases(match, inner.pop(depth + 1, []))
-            own = [case._replace(id=group[:_NAME]) for case in own] if group else own
+            own = [case._replace(id=beginning(group, _NAME)) for case in own] if group else own
             inner.setdefault(depth, []).extend(own)
     if not planned:
         return None
@@ -320,9 +324,9 @@ def _tap_cases(match: re.Match[str], inside: list[CaseResult]) -> list[CaseResul
     outcome: TestOutcome = "passed" if match["ok"] == "ok" else "failed"
     if re.match(r"#\s*(?:skip|todo)", directive):
         outcome = "skipped"
-    found = [case._replace(id=f"{name} > {case.id}"[:_NAME]) for case in inside]
+    found = [case._replace(id=beginning(f"{name} > {case.id}", _NAME)) for case in inside]
     if not found or (outcome == "failed" and not any(case.outcome == "failed" for case in found)):
-        found.append(CaseResult(name[:_NAME], outcome))
+        found.append(CaseResult(beginning(name, _NAME), outcome))
     return found
 
 
@@ -392,7 +396,9 @@ def _read_text(text: str, form: _Text) -> TestReport | None:
     for match in form.line.finditer(text):
         named = match.groupdict()
         cases.append(
-            CaseResult(named["name"][:_NAME], form.words.get(named["word"], "failed"), _seconds(named.get("s")))
+            CaseResult(
+                beginning(named["name"], _NAME), form.words.get(named["word"], "failed"), _seconds(named.get("s"))
+            )
         )
         if len(cases) >= _MOST_TESTS:
             break

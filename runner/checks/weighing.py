@@ -9,6 +9,7 @@ from typing import NamedTuple
 from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal
 from runner.checks.reports import CommandRun, TestReport, compare
 from runner.gate.criterion import NotVerified, TestEvidence
+from tracer.redaction.cuts import beginning
 
 _NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
 
@@ -34,7 +35,7 @@ class BaseRun(NamedTuple):
         told = self.run.not_verified
         if told is None and self.could_not_begin:
             last = self.run.output_tail.strip().rpartition("\n")[2]
-            why = f"the test command cannot run here ({last[:200]})"
+            why = f"the test command cannot run here ({beginning(last, 200)})"
             return NotVerified(why=why, next="make it run, or name another: --test CMD")
         return None if self.run.reading == "no_tests" and self.run.doubt is None else told
 

@@ -16,6 +16,7 @@ from runner.executors.executor_port import EXECUTOR_NAMES
 from runner.gate.claimed_paths import requested_paths
 from tracer.errors import UsageError
 from tracer.facts import Subtask
+from tracer.redaction.cuts import beginning
 
 _MARKER = re.compile(r"^(?P<indent>[ \t]*)(?:(?P<number>\d{1,4})[.)]|[-*+•])[ \t]+(?P<text>\S.*)$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
@@ -234,12 +235,11 @@ def _subtask(item: Mapping[str, Any], number: int, names: Mapping[str, str]) -> 
 
 
 def _text(value: object) -> str:
-    return value.strip()[:_TEXT] if isinstance(value, str) else ""
+    return beginning(value.strip(), _TEXT) if isinstance(value, str) else ""
 
 
 def _title(text: str) -> str:
-    line = text.split("\n", 1)[0].strip()
-    return line if len(line) <= _TITLE else line[: _TITLE - 1] + "…"
+    return beginning(text.split("\n", 1)[0].strip(), _TITLE)
 
 
 def _files(value: object) -> list[str]:

@@ -16,6 +16,7 @@ from runner.core.state import NO_ANSWER, LoopState, TaskState
 from runner.core.steps import Append, AwaitPerson, Finish, Judge, RunSubtasks, Step
 from tracer.drafts import Draft, chunking_plan
 from tracer.facts import Subtask
+from tracer.redaction.cuts import beginning
 
 _REPAIRS: Final = 1
 _ANSWER: Final = 200_000
@@ -93,7 +94,7 @@ def _repair(state: TaskState) -> Draft:
 def answer_of_all(state: TaskState) -> str:
     """What the subtasks answered, one after another: the answer that the whole is judged by."""
     outputs = (prose_of(state.loop(item.id).answer.output) for item in state.planned)
-    return "\n\n".join(output.strip() for output in outputs if output.strip())[:_ANSWER]
+    return beginning("\n\n".join(output.strip() for output in outputs if output.strip()), _ANSWER)
 
 
 def fates(state: TaskState) -> dict[str, Fate]:

@@ -125,7 +125,7 @@ def _unproven(
     if "other" in phases:  # a tool that nobody knows may have run it
         return None
     ran = [call for call, phase in zip(session, phases, strict=True) if phase == "run"]
-    names = ", ".join(dict.fromkeys(next(iter(_programs(call.text)), call.text[:40]) for call in ran[:5]))
+    names = ", ".join(dict.fromkeys(next(iter(_programs(call.text)), beginning(call.text, 40)) for call in ran[:5]))
     return f"the report says it ran this; the session ran {names or 'nothing'}"
 
 

@@ -18,6 +18,7 @@ from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_name
 from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan, upwards
 from runner.gate.wording import Words, later, pattern, pattern_of_bytes
+from tracer.redaction.cuts import beginning
 
 LIMIT = 32 * 1024 * 1024
 _PYTHON_LIMIT = 4 * 1024 * 1024
@@ -281,7 +282,7 @@ def _first_error(source: Source) -> Fault | None:
 
 
 def _near(node: tree_sitter.Node) -> str:
-    return " ".join((node.text or b"")[:60].decode("utf-8", "replace").split())[:40]
+    return beginning(" ".join((node.text or b"")[:10_000].decode("utf-8", "replace").split()), 40)
 
 
 def _left_open(source: Source) -> Fault | None:

@@ -42,6 +42,7 @@ from runner.workspace.git.repository import (
 from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace
 from tracer.clock import monotonic
 from tracer.errors import UsageError
+from tracer.redaction.cuts import beginning
 
 _HUNK = re.compile(rb"^<<<<<<< [^\n]*\n.*?^>>>>>>> [^\n]*$", re.DOTALL | re.MULTILINE)
 _MOST_HUNK_BYTES = 8000
@@ -63,7 +64,7 @@ def merge_commits(git: Git, ours: str, theirs: str) -> str | MergeConflict:
     out = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--messages", ours, theirs, ok_codes=(0, 1))
     tree, *rest = out.split(b"\0")
     if not re.fullmatch(rb"[0-9a-f]{40,64}", tree):
-        raise GitError(f"git merge-tree said {out[:200]!r}")
+        raise GitError(f"git merge-tree said {beginning(os.fsdecode(out), 200)!r}")
     end = rest.index(b"") if b"" in rest else len(rest)  # then come the messages
     paths, messages = rest[:end], rest[end + 1 :]
     if not paths and not any(message.startswith(b"CONFLICT") for message in messages):

@@ -6,7 +6,10 @@ and cuts a line that is longer than its limit. Both are plain values that never 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_LINE: Final = 4096
+_LETTERS: Final = bytes(range(0x21, 0x7F))
 
 
 class Line(NamedTuple):
@@ -47,7 +50,11 @@ class BoundedOutput:
         tail = bytes(self._tail[-self._tail_limit :])
         if not self.dropped_bytes:
             return bytes(self._head) + tail
-        return bytes(self._head) + b"\n[... %d bytes left out ...]\n" % self.dropped_bytes + tail
+        head = bytes(self._head)
+        # Half a line goes too, or half a word: of a secret in it there would be a part that no rule knows.
+        head = head[: head.rfind(b"\n", max(len(head) - _LINE, 0)) + 1] or head.rstrip(_LETTERS) or head
+        tail = tail[tail.find(b"\n", 0, _LINE) + 1 :] if b"\n" in tail[:_LINE] else tail.lstrip(_LETTERS) or tail
+        return head + b"\n[... %d bytes left out ...]\n" % (self.total_bytes - len(head) - len(tail)) + tail
 
     def tail(self, limit: int) -> bytes:
         """The last `limit` bytes that are still held."""

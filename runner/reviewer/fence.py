@@ -11,6 +11,8 @@ import re
 from typing import Final, NamedTuple
 from unicodedata import category
 
+from tracer.redaction.cuts import clean
+
 _BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _OPENINGS: Final = re.compile(r"[\[［⟦〚【]{2,}")
 _CLOSINGS: Final = re.compile(r"[\]］⟧〛】]{2,}")
@@ -26,6 +28,8 @@ def neutral(text: str, nonce: str) -> str:
 
 def cut_middle(text: str, limit: int) -> str:
     """`text` in at most about `limit` characters: two thirds from its head, one from its tail, and what is missing."""
+    if len(text) > limit:
+        text = clean(text)
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit - limit * 2 // 3

@@ -135,7 +135,10 @@ def _change(evidence: Evidence) -> tuple[str, bool]:
     shares = fair_shares([len(part) for part in parts[:_FILES]], _CHANGE)
     shown, cut = [], len(parts) > _FILES
     for part, share in zip(parts, shares, strict=False):
-        lines = [f"file {_name(part, names)}", *_numbered(part[:share])]
+        lines = [
+            f"file {_name(part, names)}",
+            *_numbered(part if share >= len(part) else part[:share].rpartition(b"\n")[0]),
+        ]
         if share < len(part):
             cut = True
             lines.append(f"[… {len(part) - share} bytes of this file's change left out …]")

@@ -9,13 +9,12 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
 from collector.judge.labels import read_labels
 from collector.judge.port import WIRE_DIMENSIONS
 from service.pages.diff import DiffLine, diff_lines
-from service.pages.task import render
+from service.pages.task import Page, render
 from service.pages.values import Shown, label_view, line_of, shown
 from service.state import state_of
 from tracer.clock import from_epoch_ms
@@ -445,7 +444,7 @@ TraceId = Annotated[str, Path(pattern=r"^[0-9a-fA-F-]{36}$")]
 @router.get("/captures/{trace_id}")
 async def capture_page(
     request: Request, trace_id: TraceId, after: Annotated[int, Query(ge=0, le=2**53 - 1)] = 0
-) -> HTMLResponse:
+) -> Page:
     collector = state_of(request).collector
     metadata = await collector.metadata(trace_id.lower())
     page = await collector.events_page(trace_id.lower(), after=after, limit=_EVENTS)
@@ -459,7 +458,7 @@ async def capture_page(
     state_dir = state_of(request).state_dir
     given = await asyncio.to_thread(read_labels, state_dir, kind="capture", subject=metadata["trace_id"])
     rationale = (contents[rationale_id].text if rationale_id else None) or ""
-    return HTMLResponse(
+    return Page(
         render(
             "capture.html",
             **_head(metadata, await began(collector, metadata)),

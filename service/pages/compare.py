@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
 from service.pages.capture import began, content_of, judged, proof_of
 from service.pages.diff import DiffLine, diff_lines
-from service.pages.task import diff_reader, find_task, prompt_text, render
+from service.pages.task import Page, diff_reader, find_task, prompt_text, render
 from service.pages.values import Shown, line_of, shown, task_view
 from service.state import ServiceState, state_of
 from tracer.catalog.agentic import list_agentic
@@ -53,7 +52,7 @@ async def compare_page(
     b: Annotated[str, Query(max_length=200)] = "",
     pick: Annotated[list[str] | None, Query(max_length=100)] = None,
     kind: Kind = "tasks",
-) -> HTMLResponse:
+) -> Page:
     picked = [name.strip() for name in pick or (a, b)]
     problem, sides = "", []
     if pick is not None and len(pick) != 2:
@@ -81,7 +80,7 @@ async def compare_page(
         texts=list(dict.fromkeys(name for side in sides for name in side.texts)),
         measures=measures,
     )
-    return HTMLResponse(page, status_code=422 if problem and not sides and pick is not None else 200)
+    return Page(page, status_code=422 if problem and not sides and pick is not None else 200)
 
 
 def _value(measured: Measured) -> str:

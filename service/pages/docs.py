@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import orjson
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.pages.task import render
+from service.pages.task import Page, render
 from service.problems import MEDIA_TYPE
 from service.security import first_headers
+from tracer.redaction.redactor import Clean
 
 router = APIRouter(include_in_schema=False)
 
@@ -19,7 +19,7 @@ _METHODS: Final = ("get", "post", "put", "delete")
 
 
 @router.get("/docs")
-async def docs(request: Request) -> HTMLResponse:
+async def docs(request: Request) -> Page:
     document = request.app.openapi()
     tags: dict[str, list[dict[str, Any]]] = {}
     for path, operations in document["paths"].items():
@@ -27,7 +27,7 @@ async def docs(request: Request) -> HTMLResponse:
             operation = operations[method]
             for tag in operation.get("tags", ["other"]):
                 tags.setdefault(tag, []).append({"method": method.upper(), "path": path, **_told(operation)})
-    return HTMLResponse(render("docs.html", title=document["info"]["title"], tags=tags))
+    return Page(render("docs.html", title=document["info"]["title"], tags=tags))
 
 
 def _told(operation: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class HtmlProblems:
         await self._app(scope, receive, sending)
 
 
-def _problem_page(problem: dict[str, Any]) -> str:
+def _problem_page(problem: dict[str, Any]) -> Clean:
     detail = problem["detail"]
     return render(
         "problem.html",

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
 
-from service.pages.task import render
+from service.pages.task import Page, render
 from service.pages.values import line_of
 from service.state import state_of
 from tracer.catalog.agentic import list_agentic
@@ -19,6 +18,7 @@ from tracer.clock import from_epoch_ms, now_epoch_ms
 from tracer.distill.locate.listing import NativeRow, list_native
 from tracer.insights.agentic_trace import judgments, read_agentic
 from tracer.insights.report import insights
+from tracer.redaction.redactor import Clean
 from tracer.statedir import StateDir
 
 _SESSIONS: Final = 300
@@ -64,11 +64,11 @@ _SHOWN: Final = 12
 
 
 @router.get("/insights")
-async def insights_page(request: Request) -> HTMLResponse:
-    return HTMLResponse(await asyncio.to_thread(_insights_page, state_of(request).state_dir))
+async def insights_page(request: Request) -> Page:
+    return Page(await asyncio.to_thread(_insights_page, state_of(request).state_dir))
 
 
-def _insights_page(state_dir: StateDir) -> str:
+def _insights_page(state_dir: StateDir) -> Clean:
     paths = [Path(row.path) for row in list_agentic(state_dir, limit=_NEWEST)]
     recorded = sorted(state_dir.traces.glob("conversation-*.jsonl"))
     told = insights((read_agentic(path) for path in paths), judgments(recorded))
@@ -104,12 +104,12 @@ def _insights_page(state_dir: StateDir) -> str:
 
 
 @router.get("/sessions")
-async def sessions_page(request: Request, *, here: bool = False) -> HTMLResponse:
+async def sessions_page(request: Request, *, here: bool = False) -> Page:
     folders = state_of(request).state_dir
     project = folders.project if here else None
     rows = await asyncio.to_thread(list_native, [folders.agentic_traces], project=project, environ=os.environ)
     shown_rows = [_session(row) for row in rows[:_SESSIONS]]
-    return HTMLResponse(render("sessions.html", rows=shown_rows, left_out=max(0, len(rows) - _SESSIONS), here=here))
+    return Page(render("sessions.html", rows=shown_rows, left_out=max(0, len(rows) - _SESSIONS), here=here))
 
 
 def _session(row: NativeRow) -> dict[str, Any]:

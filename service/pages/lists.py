@@ -10,12 +10,11 @@ from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse
 
 from collector.collector import Collector
 from collector.judge.labels import Label, mean_scores, newest, read_labels
 from service.pages.capture import began, proof_of
-from service.pages.task import prompt_text, render
+from service.pages.task import Page, prompt_text, render
 from service.pages.values import line_of
 from service.state import state_of
 from tracer.catalog.agentic import AgenticRow
@@ -110,7 +109,7 @@ _CAPTURE_COLUMNS: Final = (
 
 
 @router.get("/")
-async def tasks_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> HTMLResponse:
+async def tasks_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> Page:
     state = state_of(request)
 
     def find(text: str, order: str) -> Found:
@@ -132,7 +131,7 @@ async def tasks_page(request: Request, q: Filter = "", sort: Order = "", after: 
 
 
 @router.get("/agentic")
-async def agentic_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> HTMLResponse:
+async def agentic_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> Page:
     state_dir = state_of(request).state_dir
 
     def find(text: str, order: str) -> Found:
@@ -153,7 +152,7 @@ async def agentic_page(request: Request, q: Filter = "", sort: Order = "", after
 
 
 @router.get("/captures")
-async def captures_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> HTMLResponse:
+async def captures_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> Page:
     collector = state_of(request).collector
     listed, _ = await collector.listing(limit=_ALL, qa=False)
     if any(word in f"{q} {sort}" for word in ("tests:", "judge", "failed", "proven")):
@@ -202,7 +201,7 @@ def _page(
     problem: str,
     export: str = "",
     **more: Any,
-) -> HTMLResponse:
+) -> Page:
     heads = []
     for column in columns:
         now = sort.removeprefix("-") == column.order and bool(sort)
@@ -225,7 +224,7 @@ def _page(
         export=export,
         **more,
     )
-    return HTMLResponse(page, status_code=422 if problem else 200)
+    return Page(page, status_code=422 if problem else 200)
 
 
 def _address(**query: str | None) -> str:

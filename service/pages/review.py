@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 
 from runner.changed_paths import in_reading_order, is_made
 from runner.undo.review import Review, ReviewedFile, commit_review, decide, read_review
 from service.pages.diff import DiffLine, findings_at, hunk_lines
-from service.pages.task import explained, find_task, form_of, render
+from service.pages.task import Page, explained, find_task, form_of, render
 from service.pages.values import shown
 from service.state import state_of
 from tracer.errors import ConflictError, UsageError
 from tracer.facts import Issue
+from tracer.redaction.cuts import clean_pieces
 from tracer.trace_text import escape_controls
 from tracer.verification import unverified_text
 
@@ -47,11 +48,11 @@ class FileView(NamedTuple):
 
 
 @router.get("/tasks/{task_id}/review")
-async def review_page(request: Request, task_id: str) -> HTMLResponse:
+async def review_page(request: Request, task_id: str) -> Page:
     state_dir = state_of(request).state_dir
     await asyncio.to_thread(find_task, state_dir, task_id)
     found = await asyncio.to_thread(read_review, state_dir, task_id)
-    return HTMLResponse(render("review.html", **_view(found)))
+    return Page(render("review.html", **_view(found)))
 
 
 @router.post("/tasks/{task_id}/review")
@@ -121,7 +122,9 @@ def _file(file: ReviewedFile) -> FileView:
 
 
 def _texts(lines: tuple[bytes, ...]) -> list[str]:
-    return [line.decode("utf-8", "backslashreplace") for line in lines]
+    """The lines as the user is shown them: a key block in them is seen over several lines."""
+    told = clean_pieces([line.decode("utf-8", "backslashreplace") + "\n" for line in lines])
+    return [line.removesuffix("\n") for line in told]
 
 
 def _words(issues: tuple[Issue, ...]) -> tuple[str, ...]:

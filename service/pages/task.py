@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from contextvars import ContextVar
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -12,6 +14,7 @@ from urllib.parse import parse_qs, quote
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
 from pydantic import ValidationError
 
 from collector.judge.labels import read_labels
@@ -28,6 +31,8 @@ from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
 from tracer.insights.agentic_trace import Step, Trace, read_agentic
 from tracer.insights.loops import Loop, find_loops
 from tracer.lookup import TaskRef, resolve_task
+from tracer.redaction.cuts import clean_texts
+from tracer.redaction.redactor import Clean
 from tracer.statedir import StateDir
 
 _STEPS: Final = 5_000
@@ -146,7 +151,7 @@ def _templates() -> Environment:
         loader=PackageLoader("service"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
-        finalize=_visible,
+        finalize=_placed,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -154,17 +159,40 @@ def _templates() -> Environment:
     return made
 
 
-def _visible(value: object) -> object:
-    """What a template writes: text with its control and direction characters made visible, whoever it came from."""
+_written: ContextVar[list[str]] = ContextVar("_written")
+_PLACE: Final = re.compile("\x02([0-9]+)\x03")
+
+
+def _placed(value: object) -> object:
+    """What a template writes: of a text its place among those that `render` cleans all at once."""
     if not isinstance(value, str) or hasattr(value, "__html__"):  # a macro's result has been through here
         return value
-    if value.isascii() and value.isprintable():
-        return value
-    return shown(value, limit=len(value)).text
+    texts = _written.get()
+    texts.append(value)
+    return Markup(f"\x02{len(texts) - 1}\x03")  # noqa: S704 - two signs and a number
 
 
-def render(template: str, **values: Any) -> str:
-    return _templates().get_template(template).render(**values)
+def render(template: str, **values: Any) -> Clean:
+    """The page: every text in it without secrets, its control and direction characters visible, whoever it is from."""
+    texts: list[str] = []
+    token = _written.set(texts)
+    try:
+        page = _templates().get_template(template).render(**values)
+    finally:
+        _written.reset(token)
+    cleaned = clean_texts(texts)
+    return Clean(_PLACE.sub(lambda place: _visible(cleaned[int(place[1])]), page))
+
+
+def _visible(text: Clean) -> str:
+    return escape(text if text.isascii() and text.isprintable() else shown(text, limit=len(text)).text)
+
+
+class Page(HTMLResponse):
+    """An answer with a page that `render` made."""
+
+    def __init__(self, page: Clean, status_code: int = 200) -> None:
+        super().__init__(page, status_code)
 
 
 def static_text(name: str) -> str:
@@ -180,7 +208,7 @@ async def static(name: str) -> Response:
 
 
 @router.get("/sign-in")
-async def sign_in(request: Request) -> HTMLResponse:
+async def sign_in(request: Request) -> Page:
     """What a browser without a session gets for every page; the address stays that of the page."""
     return _sign_in(request, request.scope.get(WANTED, "/"), "")
 
@@ -195,16 +223,16 @@ async def login(request: Request) -> Response:
     return _sign_in(request, given.get("next", "/"), "This is not the token")
 
 
-def _sign_in(request: Request, wanted: str, problem: str) -> HTMLResponse:
+def _sign_in(request: Request, wanted: str, problem: str) -> Page:
     project = state_of(request).state_dir.project.name
-    return HTMLResponse(render("sign_in.html", next=wanted, problem=problem, project=project), status_code=401)
+    return Page(render("sign_in.html", next=wanted, problem=problem, project=project), status_code=401)
 
 
 @router.get("/tasks/{task_id}")
-async def task_page(request: Request, task_id: str) -> HTMLResponse:
+async def task_page(request: Request, task_id: str) -> Page:
     state = state_of(request)
     page = await asyncio.to_thread(_task_page, state.state_dir, task_id, state.supervisor.status(task_id))
-    return HTMLResponse(page)
+    return Page(page)
 
 
 @router.post("/tasks/{task_id}/respond")
@@ -263,9 +291,9 @@ async def form_of(request: Request, *, most: int = 10) -> dict[str, str]:
 
 
 @router.get("/agentic/{name}")
-async def agentic_one(request: Request, name: str) -> HTMLResponse:
+async def agentic_one(request: Request, name: str) -> Page:
     view = await asyncio.to_thread(agentic_view, state_of(request).state_dir, name)
-    return HTMLResponse(render("agentic.html", **view))
+    return Page(render("agentic.html", **view))
 
 
 def find_task(state_dir: StateDir, task_id: str) -> TaskRef:
@@ -276,7 +304,7 @@ def find_task(state_dir: StateDir, task_id: str) -> TaskRef:
     return ref
 
 
-def _task_page(state_dir: StateDir, task_id: str, running: str | None) -> str:
+def _task_page(state_dir: StateDir, task_id: str, running: str | None) -> Clean:
     ref = find_task(state_dir, task_id)
     entries = ConversationTracer.read_trace(ref.path)
     view = task_view(entries, diff_of=diff_reader(state_dir))

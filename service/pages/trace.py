@@ -9,14 +9,14 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse
 
-from service.pages.task import find_task, render
+from service.pages.task import Page, find_task, render
 from service.pages.values import Shown, line_of, shown
 from service.state import state_of
 from tracer.catalog.tasks import list_tasks
 from tracer.clock import monotonic, now_epoch_ms, seconds_text
 from tracer.errors import NotFoundError, UsageError
+from tracer.redaction.redactor import Clean
 from tracer.rows.filters import NO_FILTER, Filter, parse
 from tracer.rows.row import Row
 from tracer.rows.row_file import RowFile
@@ -67,7 +67,7 @@ async def trace_page(
     *,
     part: bool = False,
     waterfall: bool = False,
-) -> HTMLResponse:
+) -> Page:
     state_dir = state_of(request).state_dir
     problem, wanted = "", NO_FILTER
     try:
@@ -78,18 +78,18 @@ async def trace_page(
     values: dict[str, Any] = {"task_id": task_id, "query": q, "problem": problem}
     if part and fact is not None:
         one = await asyncio.to_thread(_fact, ref.path, fact)
-        return HTMLResponse(render("trace_part.html", chunk=None, one=one, fact=fact, **values))
+        return Page(render("trace_part.html", chunk=None, one=one, fact=fact, **values))
     if fact is not None and not start:
         start = max(0, fact - 5)
     chunk = await asyncio.to_thread(read_rows, ref.path, wanted, start)
     values |= {"chunk": chunk, "start": start, "before": max(0, start - _PAGE) if start and not wanted else None}
     if part:
-        return HTMLResponse(render("trace_part.html", one=None, fact=None, **values))
+        return Page(render("trace_part.html", one=None, fact=None, **values))
     page = await asyncio.to_thread(_page, state_dir, ref.path, fact, waterfall=waterfall, **values)
-    return HTMLResponse(page, status_code=422 if problem else 200)
+    return Page(page, status_code=422 if problem else 200)
 
 
-def _page(state_dir: StateDir, path: Path, fact: int | None, *, waterfall: bool, **values: Any) -> str:
+def _page(state_dir: StateDir, path: Path, fact: int | None, *, waterfall: bool, **values: Any) -> Clean:
     row = next(iter(list_tasks(state_dir, task_id=values["task_id"])), None)
     total = row.facts if row is not None else 0
     drawn = None

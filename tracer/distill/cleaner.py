@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
-from tracer.redaction.redactor import Redactor
+from tracer.redaction.redactor import Clean, Redactor
 
 MARGIN: Final = 4096
 _BATCH_CHARS: Final = 64 * 1024
@@ -28,14 +28,14 @@ _OPEN_MARK: Final = re.compile(r"\[REDACTED:[^\]\s]{0,80}$")
 class _ManyTexts(Protocol):
     """What the project's own redactor can do besides: one search tells which of many texts hold something at all."""
 
-    def redact_texts(self, texts: Sequence[str]) -> tuple[dict[int, str], dict[str, int]]: ...
+    def redact_texts(self, texts: Sequence[str]) -> tuple[dict[int, Clean], dict[str, int]]: ...
 
 
-Done = Callable[[Sequence[str], int, Any], None]
+Done = Callable[[Sequence[Clean], int, Any], None]
 """Takes cleaned texts: (those of many, the place of its own first one, what was handed in with them)."""
 
 
-def cut(text: str, limit: int) -> str:
+def cut(text: Clean, limit: int) -> Clean:
     """`text` in at most about `limit` characters, `…` where something was left out, no placeholder halved."""
     if len(text) <= limit:
         return text
@@ -44,7 +44,7 @@ def cut(text: str, limit: int) -> str:
     if opened:
         end = text.find("]", limit)
         kept = text[: end + 1] if 0 <= end - limit < 120 else kept[: opened.start()]
-    return kept + "…"
+    return Clean(kept + "…")
 
 
 class Cleaner:
@@ -87,7 +87,7 @@ class Cleaner:
             done(cleaned, at, context)
             at += count
 
-    def _clean_all(self, texts: list[str]) -> list[str]:
+    def _clean_all(self, texts: list[str]) -> list[Clean]:
         if len(texts) < 2:
             return [self.clean(text) for text in texts]
         shortened = self._shorten(_BETWEEN.join(texts))
@@ -96,24 +96,20 @@ class Cleaner:
             if len(pieces) != len(texts):
                 pieces = [self._shorten(text) for text in texts]
             changed, found = self._redactor.redact_texts(pieces)
-            for place, cleaned in changed.items():
-                pieces[place] = cleaned
             self.counts.update(found)
-            return pieces
+            return [changed.get(place, Clean(piece)) for place, piece in enumerate(pieces)]
         redacted, counts = self._redactor.redact_text(shortened)
         pieces = redacted.split(_BETWEEN)
         if len(pieces) != len(texts):
             return [self.clean(text) for text in texts]
         self.counts.update(counts)
-        return pieces
+        return [Clean(piece) for piece in pieces]
 
-    def clean(self, text: str) -> str:
+    def clean(self, text: str) -> Clean:
         """`text` without absolute paths and secrets, now."""
-        if not text:
-            return text
-        text, counts = self._redactor.redact_text(self._shorten(text))
+        cleaned, counts = self._redactor.redact_text(self._shorten(text))
         self.counts.update(counts)
-        return text
+        return cleaned
 
     def _shorten(self, text: str) -> str:
         for path, pattern, variable in self._replacements:

@@ -26,7 +26,7 @@ from tracer.distill.stored import store
 from tracer.errors import NotFoundError, TraceError
 from tracer.events import clean_text
 from tracer.prices import Tokens, cost_usd
-from tracer.redaction.redactor import NO_ADDITIONS, Redacted, RedactionSettings, Redactor
+from tracer.redaction.redactor import NO_ADDITIONS, Clean, Redacted, RedactionSettings, Redactor
 from tracer.statedir import StateDir
 
 READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]] = {
@@ -143,8 +143,8 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
 class _NoRedactor:
     """For what is counted and never written."""
 
-    def redact_text(self, text: str) -> tuple[str, dict[str, int]]:
-        return text, {}
+    def redact_text(self, text: str) -> tuple[Clean, dict[str, int]]:
+        return Clean(text), {}
 
     def redact_value(self, value: Any) -> Redacted:
         return Redacted(value, {})

@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol, Self
 from tracer.errors import PmError, RecordError, TraceError
 from tracer.journal.follow import nudge
 from tracer.journal.record_file import RecordFile, TornTail
+from tracer.redaction.redactor import CleanLine
 
 
 class _Batch(NamedTuple):
@@ -122,7 +123,7 @@ class Journal(Closing):
         """Whether the last line this record may hold has been appended."""
         return self._refusal is not None
 
-    async def append(self, line: bytes, *, last: bool = False) -> int:
+    async def append(self, line: CleanLine, *, last: bool = False) -> int:
         """Append one line (ending in `\\n`, holding no other) and return its sequence when it is durable."""
         if self._refusal is not None:
             raise TraceError(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracer.errors import ConfigError
 from tracer.redaction.marks import MARKER as _MARKER
-from tracer.redaction.redactor import Redacted
+from tracer.redaction.redactor import Clean, Redacted
 
 if TYPE_CHECKING:
     from tracer.redaction.gate import Gate, Key
@@ -305,7 +305,7 @@ class ProjectRedactor:
         """Do now (0.4 s) what else is done in the background once enough text has come to be worth it."""
         self._scanner.prepare()
 
-    def redact_text(self, text: str) -> tuple[str, dict[str, int]]:
+    def redact_text(self, text: str) -> tuple[Clean, dict[str, int]]:
         """`text` with its secrets replaced, and how many marks each rule left."""
         data = text.encode("utf-8", "surrogatepass")
         counts: Counter[str] = Counter()
@@ -313,10 +313,10 @@ class ProjectRedactor:
             data = self._shortened(data, counts)
         marks = self._scanner.marks(data)
         if not marks and not counts:
-            return text, {}
+            return Clean(text), {}
         replaced, more = self.apply(data, marks)
         counts.update(more)
-        return replaced.decode("utf-8", "surrogatepass"), dict(counts)
+        return Clean(replaced.decode("utf-8", "surrogatepass")), dict(counts)
 
     def redact_value(self, value: Any) -> Redacted:
         """A JSON value with every string in it (keys too) redacted; the value itself comes back when nothing was found.
@@ -345,7 +345,7 @@ class ProjectRedactor:
 
         return Redacted(mapped(value, change), dict(counts))
 
-    def redact_chunks(self, chunks: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+    def redact_chunks(self, chunks: Sequence[str]) -> tuple[list[Clean], dict[str, int]]:
         """Consecutive pieces of one text, redacted as one: a mark stands in the piece its secret begins in."""
         raws = [chunk.encode("utf-8", "surrogatepass") for chunk in chunks]
         ends = [0]
@@ -362,14 +362,14 @@ class ProjectRedactor:
             counts.update(() if mark.replacement is not None else (mark.rule,))
             at = mark.end
         _deal(data, at, len(data), ends, pieces)
-        return [b"".join(piece).decode("utf-8", "surrogatepass") for piece in pieces], dict(counts)
+        return [Clean(b"".join(piece).decode("utf-8", "surrogatepass")) for piece in pieces], dict(counts)
 
-    def redact_rows(self, rows: Sequence[Sequence[str]]) -> tuple[dict[int, list[str]], dict[str, int]]:
+    def redact_rows(self, rows: Sequence[Sequence[str]]) -> tuple[dict[int, list[Clean]], dict[str, int]]:
         """Many texts, each given in consecutive pieces, redacted as by `redact_chunks`: by place, those that change.
 
         One look over all of them tells which hold nothing, usually nearly all; the others are looked at singly.
         """
-        changed: dict[int, list[str]] = {}
+        changed: dict[int, list[Clean]] = {}
         counts: Counter[str] = Counter()
         for at in self._suspicious([row[0] if len(row) == 1 else "".join(row) for row in rows]):
             pieces, more = self.redact_chunks(rows[at])
@@ -378,7 +378,7 @@ class ProjectRedactor:
                 changed[at] = pieces
         return changed, dict(counts)
 
-    def redact_texts(self, texts: Sequence[str]) -> tuple[dict[int, str], dict[str, int]]:
+    def redact_texts(self, texts: Sequence[str]) -> tuple[dict[int, Clean], dict[str, int]]:
         """As `redact_rows`, for texts that are each in one piece."""
         changed, counts = self.redact_rows([(text,) for text in texts])
         return {at: pieces[0] for at, pieces in changed.items()}, counts

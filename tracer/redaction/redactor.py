@@ -6,7 +6,12 @@ Implementations promise: deterministic for one project key, total on any JSON va
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, NewType, Protocol
+
+Clean = NewType("Clean", str)
+"""Text that a redactor gave back, or a part of such: what alone may be cut, recorded, answered and shown."""
+CleanLine = NewType("CleanLine", bytes)
+"""A record's line, made of what a redactor gave back and of our own words, numbers and ids."""
 
 
 class RedactionSettings(NamedTuple):
@@ -32,7 +37,7 @@ class Redacted(NamedTuple):
 class Redactor(Protocol):
     """Replaces secrets by `[REDACTED:<rule>:<6 hex>]`."""
 
-    def redact_text(self, text: str) -> tuple[str, Mapping[str, int]]:
+    def redact_text(self, text: str) -> tuple[Clean, Mapping[str, int]]:
         """`text` with its secrets replaced, and the count by rule."""
         ...
 

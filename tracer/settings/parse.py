@@ -11,6 +11,7 @@ from typing import Any
 
 from tracer.clock import parse_duration
 from tracer.errors import ConfigError
+from tracer.redaction.cuts import beginning
 from tracer.settings.declared import Setting
 
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
@@ -45,8 +46,7 @@ def parse_value(setting: Setting, raw: Any, *, key: str, where: str) -> Any:
 
 
 def _shown(raw: Any) -> str:
-    text = repr(raw)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return beginning(repr(raw), 60)
 
 
 def _wanted(setting: Setting) -> str:

@@ -21,6 +21,7 @@ from runner.processes.environment import command_environment
 from runner.processes.process import Process, uninterrupted
 from tracer.clock import short_token
 from tracer.errors import SandboxError
+from tracer.redaction.cuts import beginning
 
 _ENGINE_LIMIT_S = 120.0
 _PULL_LIMIT_S = 900.0
@@ -272,7 +273,7 @@ def _labels_of(text: str) -> dict[str, str]:
 
 def _last_line(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    return lines[-1][:500] if lines else ""
+    return beginning(lines[-1], 500) if lines else ""
 
 
 def _broken(engine: str, why: str) -> SandboxError:

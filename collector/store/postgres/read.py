@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from collector.store.port import AuditRow, BlobRow, QaFact, StoredEvent, TokenRow, TraceRow
 from collector.store.postgres.write import Connection
+from tracer.redaction.redactor import CleanLine
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TRACE = (
@@ -95,7 +96,8 @@ async def events(connection: Connection, trace_id: str, after: int, limit: int) 
         (trace_id, after, limit),
     )
     return tuple(
-        StoredEvent(row[0], row[1], row[2], row[3], row[4].encode(), row[5].encode()) for row in await rows.fetchall()
+        StoredEvent(row[0], row[1], row[2], row[3], CleanLine(row[4].encode()), CleanLine(row[5].encode()))
+        for row in await rows.fetchall()
     )
 
 

@@ -14,6 +14,7 @@ from repl.present.progress import short_id
 from runner.change_gate import fact_of, judge_fast, last_record, record
 from runner.hosts import HOSTS, Call, Host, Reply, read_call
 from tracer.errors import LockedError, NotFoundError, PmError
+from tracer.redaction.cuts import beginning
 from tracer.statedir import StateDir
 from tracer.verification import unverified_text
 
@@ -51,7 +52,7 @@ async def hook(context: Context, arguments: Namespace) -> int:
 
 def _trouble(context: Context, host: Host, event: str, why: str) -> Reply:
     """Say, and put on record as far as that can be done, that nothing was verified."""
-    why = " ".join(why.split())[:500]
+    why = beginning(" ".join(why.split()), 500)
     try:
         record(context.state_dir, unverified_fact(host, why))
     except (PmError, OSError) as error:
@@ -237,7 +238,7 @@ def _told(outcome: TaskOutcome) -> str:
     if outcome.status == "COMPLETE":
         return f"nothing found, {unverified or 'no test command'}" if outcome.files else "answered, nothing was changed"
     if outcome.question is not None:
-        return f"NOT VERIFIED: {' '.join(outcome.question.text.split())[:300]}"
+        return f"NOT VERIFIED: {beginning(' '.join(outcome.question.text.split()), 300)}"
     last = outcome.judgments.count("REJECT")
     why = unverified if outcome.reason == "not_verified" else f"rejected {last} times"
     return f"NOT VERIFIED: {why or outcome.reason}"

@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypedDict
 
 import orjson
 
 from tracer.clock import from_epoch_ms
-from tracer.distill.cleaner import MARGIN, Cleaner, cut
+from tracer.distill.cleaner import Cleaner, cut
 from tracer.distill.native import AVAILABILITIES, Availability
 from tracer.distill.native_files import Source, short_id
-from tracer.distill.readers.summarize import Call, Window, describe, window_of
+from tracer.distill.readers.summarize import Call, Window, begun, describe, shown, window_of
 from tracer.events import clean_text
+from tracer.redaction.redactor import Clean, CleanLine
 
 _HELD_BYTES: Final = 4 * 1024 * 1024
 _HELD_LINES: Final = 50_000
@@ -34,7 +35,7 @@ class Spool:
     """An ordered store of encoded lines. Not for more than one thread."""
 
     def __init__(self) -> None:
-        self._held: dict[int, tuple[int, bytes]] = {}
+        self._held: dict[int, tuple[int, CleanLine]] = {}
         self._held_bytes = 0
         self._database: sqlite3.Connection | None = None
         self._count = 0
@@ -60,7 +61,7 @@ class Spool:
         self._last_ms = at_ms
         return number
 
-    def put(self, number: int, at_ms: int, line: bytes) -> None:
+    def put(self, number: int, at_ms: int, line: CleanLine) -> None:
         """Put `line` in the place `number`, reserved for the time `at_ms`; a second one replaces the first."""
         old = self._held.get(number)
         self._held[number] = (at_ms, line)
@@ -68,7 +69,7 @@ class Spool:
         if self._held_bytes > _HELD_BYTES or len(self._held) > _HELD_LINES:
             self._spill()
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self) -> Iterator[CleanLine]:
         """All lines, by time and then by order of arrival."""
         if self._database is None:
             numbers = sorted(self._held) if self._in_order else sorted(self._held, key=lambda n: (self._held[n][0], n))
@@ -97,8 +98,31 @@ class Spool:
 
 
 _AGENT_LIMIT: Final = 1000
+_NAME: Final = 200
+_EMPTY: Final = Clean("")
 _SHOWN_CHARS: Final = 8000
 _HELD_CHARS: Final = 16 * 1024 * 1024
+
+
+class Line(TypedDict, total=False):
+    """A line of the trace but the first: what came from the session stands in it clean."""
+
+    type: Literal["thought", "message", "tool", "error"]
+    ts: str
+    role: str
+    text: Clean
+    availability: Availability
+    name: Clean
+    args_summary: Clean
+    status: Literal["no_result", "error", "ok"]
+    output_tail: Clean
+    diagnostics: list[Clean]
+    path: Clean
+    offset: int
+    lines: int
+    sha256: str
+    duration_ms: int
+    agent: Clean
 
 
 class Prompts:
@@ -108,7 +132,7 @@ class Prompts:
         self._cleaner = cleaner
         self._task: str | None = None
         self.task_sha256: str | None = None
-        self.texts: dict[str, str] = {}
+        self.texts: dict[str, Clean] = {}
         self._agents: dict[str, dict[str, Any]] = {}
         self._held = 0
 
@@ -142,11 +166,11 @@ class Prompts:
                 "prompt_sha256": None,
             }
         if kind and entry["type"] is None:
-            entry["type"] = cut(self._cleaner.clean(kind[:MARGIN]), 200)
+            entry["type"] = shown(self._cleaner.clean(begun(kind, _NAME)), _NAME)
         if prompt and entry["prompt_sha256"] is None:
             sha256 = entry["prompt_sha256"] = self.store(prompt)
             if prompt != self._task:
-                entry["prompt"] = cut(self.texts.get(sha256, ""), _SHOWN_CHARS)
+                entry["prompt"] = cut(self.texts.get(sha256, _EMPTY), _SHOWN_CHARS)
 
     def to_list(self) -> list[dict[str, Any]]:
         """As `meta.agents` holds them."""
@@ -251,10 +275,10 @@ class Assembly:
         self._pending: dict[Key, Pending] = {}
         self._pending_chars = 0
         # Answered calls whose status may still turn out wrong, and unanswered ones that were too many to wait for.
-        self._done: dict[Key, tuple[int, int, dict[str, Any]]] = {}
+        self._done: dict[Key, tuple[int, int, Line]] = {}
         self._early: dict[Key, Result] = {}
         self._early_bytes = 0
-        self._agent_names: dict[str, str] = {}
+        self._agent_names: dict[str, Clean] = {}
 
     def at(self, at_ms: int | None) -> int | None:
         """The moment to file a record under (without a time: that of the record before), None if it is too early."""
@@ -302,14 +326,14 @@ class Assembly:
         if (moment := self.at(at_ms)) is None:
             return
         self.thoughts[availability] += 1
-        fields = {"type": "thought", "ts": _ts(moment), "text": "", "availability": availability}
+        fields: Line = {"type": "thought", "ts": _ts(moment), "text": _EMPTY, "availability": availability}
         self._submit(moment, fields, text, agent)
 
     def message(self, at_ms: int | None, role: str, text: str, *, agent: str | None = None) -> None:
         """A message in the conversation."""
         if not text.strip() or (moment := self.at(at_ms)) is None:
             return
-        self._submit(moment, {"type": "message", "ts": _ts(moment), "role": role, "text": ""}, text, agent)
+        self._submit(moment, {"type": "message", "ts": _ts(moment), "role": role, "text": _EMPTY}, text, agent)
 
     def error(self, at_ms: int | None, text: str, *, agent: str | None = None) -> None:
         """Trouble that is no tool's result: a failed request, a damaged record."""
@@ -318,15 +342,15 @@ class Assembly:
         self.errors += 1
         self.error_lines += 1
         # A file's name may stand in it.
-        self._submit(moment, {"type": "error", "ts": _ts(moment), "text": ""}, clean_text(text), agent)
+        self._submit(moment, {"type": "error", "ts": _ts(moment), "text": _EMPTY}, clean_text(text), agent)
 
-    def _submit(self, moment: int, fields: dict[str, Any], text: str, agent: str | None) -> None:
+    def _submit(self, moment: int, fields: Line, text: str, agent: str | None) -> None:
         """Write the line `fields` in the next place, once its `text` is clean."""
         if agent is not None:
             fields["agent"] = self._agent_name(agent)
         self.cleaner.submit((text,), self._cleaned, (self.spool.reserve(moment), moment, fields))
 
-    def _agent_name(self, agent: str) -> str:
+    def _agent_name(self, agent: str) -> Clean:
         """What stands on the lines of `agent`: a stranger's name for it, clean."""
         name = self._agent_names.get(agent)
         if name is None:
@@ -335,7 +359,7 @@ class Assembly:
             name = self._agent_names[agent] = self.cleaner.clean(short_id(agent))
         return name
 
-    def _cleaned(self, cleaned: Sequence[str], at: int, context: tuple[int, int, dict[str, Any]]) -> None:
+    def _cleaned(self, cleaned: Sequence[Clean], at: int, context: tuple[int, int, Line]) -> None:
         number, moment, fields = context
         fields["text"] = cleaned[at]
         self.spool.put(number, moment, _encode(fields))
@@ -362,7 +386,7 @@ class Assembly:
         call = describe(name, arguments, self.cleaner)
         self.tools += 1
         chars = sum(map(len, call.pieces))
-        self._pending[key] = Pending(self.spool.reserve(moment), moment, name[:200], call, chars)
+        self._pending[key] = Pending(self.spool.reserve(moment), moment, begun(name, _NAME), call, chars)
         self._pending_chars += chars
         while len(self._pending) > _PENDING_LIMIT or self._pending_chars > _PENDING_CHARS:
             oldest = next(iter(self._pending))
@@ -403,7 +427,7 @@ class Assembly:
     def fail(self, call_id: str, *, agent: str | None = None) -> None:
         """A call already answered turns out to have failed (a command that ended after its first output)."""
         self.cleaner.flush()
-        number, at_ms, fields = self._done.get(_key(agent, call_id), (0, 0, {}))
+        number, at_ms, fields = self._done.get(_key(agent, call_id), (0, 0, Line()))
         if fields.get("status") == "ok":
             fields["status"] = "error"
             self.errors += 1
@@ -427,16 +451,16 @@ class Assembly:
         self.cleaner.submit(texts, self._settled, (key, pending, result, window))
 
     def _settled(
-        self, cleaned: Sequence[str], at: int, context: tuple[Key, Pending, Result | None, Window | None]
+        self, cleaned: Sequence[Clean], at: int, context: tuple[Key, Pending, Result | None, Window | None]
     ) -> None:
         key, pending, result, window = context
         call = pending.call
         end = at + 1 + len(call.pieces)
         own = cleaned[at + 1 : end]
-        fields: dict[str, Any] = {
+        fields: Line = {
             "type": "tool",
             "ts": _ts(pending.at_ms),
-            "name": cleaned[at],
+            "name": shown(cleaned[at], _NAME),
             "args_summary": call.summary(own),
             "status": "no_result" if result is None else "error" if result.failed else "ok",
         }
@@ -463,11 +487,11 @@ def _key(agent: str | None, call_id: str) -> Key:
     return agent and short_id(agent), short_id(call_id)
 
 
-def _add_result(fields: dict[str, Any], pending: Pending, result: Result) -> None:
+def _add_result(fields: Line, pending: Pending, result: Result) -> None:
     if result.extra:
-        fields.update(result.extra)
+        fields["lines"], fields["sha256"] = result.extra["lines"], result.extra["sha256"]
     if result.lines_read is not None and pending.call.operation == "read":
-        fields["args_summary"] += f" ({result.lines_read} lines)"
+        fields["args_summary"] = Clean(f"{fields['args_summary']} ({result.lines_read} lines)")
     if result.at_ms is not None and result.at_ms >= pending.at_ms:
         fields["duration_ms"] = result.at_ms - pending.at_ms
 
@@ -483,8 +507,8 @@ def _minute_text(minute: int) -> str:
     return from_epoch_ms(minute * 60_000)[:16]
 
 
-def _encode(fields: dict[str, Any]) -> bytes:
-    return orjson.dumps(fields) + b"\n"  # a copy of its own length: orjson's keeps a buffer of 4 kB alive
+def _encode(fields: Line) -> CleanLine:
+    return CleanLine(orjson.dumps(fields) + b"\n")  # a copy of its own length: orjson's keeps a buffer of 4 kB alive
 
 
 class Reader:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 
 from tracer.distill.cleaner import MARGIN, Cleaner, cut
+from tracer.redaction.redactor import Clean
 
 Operation = Literal["read", "write", "edit", "shell", "agent", "other"]
 
@@ -41,30 +42,30 @@ class Call(NamedTuple):
     """
 
     pieces: tuple[str, ...]
-    summary: Callable[[Sequence[str]], str]
+    summary: Callable[[Sequence[Clean]], Clean]
     operation: Operation = "other"
     has_path: bool = False
     offset: int = 0
 
 
-def _begun(text: str, limit: int) -> str:
+def begun(text: str, limit: int) -> str:
     """As much of `text` as is cleaned to show `limit` characters of it, and a sign where that is not all."""
     return text if len(text) <= limit + MARGIN else text[: limit + MARGIN] + _CUT
 
 
-def _shown(cleaned: str, limit: int) -> str:
-    """`limit` characters of what `_begun` began.
+def shown(cleaned: Clean, limit: int) -> Clean:
+    """`limit` characters of what `begun` began.
 
     Marks may have made it so short that the cut, and half a secret at it, would be seen: then it ends with a mark.
     """
     if cleaned.endswith(_CUT) and len(cleaned) <= limit + len(_CUT):
         last = cleaned.find("]", cleaned.rfind(_MARK))
-        return cleaned[: last + 1] + "…"
+        return Clean(cleaned[: last + 1] + "…")
     return cut(cleaned, limit)
 
 
-def _first(pieces: Sequence[str]) -> str:
-    return _shown(pieces[0], _COMMAND_LIMIT)
+def _first(pieces: Sequence[Clean]) -> Clean:
+    return shown(pieces[0], _COMMAND_LIMIT)
 
 
 def describe(name: str, arguments: Any, cleaner: Cleaner) -> Call:
@@ -72,7 +73,7 @@ def describe(name: str, arguments: Any, cleaner: Cleaner) -> Call:
     if isinstance(arguments, str):
         if "*** Begin Patch" in arguments:
             return _patch(arguments, cleaner)
-        return Call((_begun(arguments, _COMMAND_LIMIT),), _first)
+        return Call((begun(arguments, _COMMAND_LIMIT),), _first)
     if not isinstance(arguments, dict):
         return Call(("",), _first)
     command = arguments.get("command") or arguments.get("cmd")
@@ -100,7 +101,7 @@ def _command(command: Any, cleaner: Cleaner) -> Call:
         command = as_json(command)
     if "*** Begin Patch" in command:
         return _patch(command, cleaner)
-    shown = _begun(command, _COMMAND_LIMIT)
+    shown = begun(command, _COMMAND_LIMIT)
     reading = _CAT.fullmatch(command.strip()) if command.startswith("cat") and len(command) < MARGIN else None
     if reading is None:
         return Call((shown,), _first, "shell")
@@ -134,16 +135,16 @@ def _reads(name: str) -> bool:
     return _READS.search(name) is not None
 
 
-def _counted(count: int, what: str) -> Callable[[Sequence[str]], str]:
-    return lambda pieces: f"{pieces[0]} ({count} {what})"
+def _counted(count: int, what: str) -> Callable[[Sequence[Clean]], Clean]:
+    return lambda pieces: Clean(f"{pieces[0]} ({count} {what})")
 
 
-def _joined(pieces: Sequence[str]) -> str:
-    return cut(" ".join(_shown(piece, _VALUE_LIMIT) for piece in pieces), _COMMAND_LIMIT)
+def _joined(pieces: Sequence[Clean]) -> Clean:
+    return cut(Clean(" ".join(shown(piece, _VALUE_LIMIT) for piece in pieces)), _COMMAND_LIMIT)
 
 
-def _path_and_pairs(pieces: Sequence[str]) -> str:
-    return f"{pieces[-1]} {_joined(pieces[:-1])}".rstrip()
+def _path_and_pairs(pieces: Sequence[Clean]) -> Clean:
+    return Clean(f"{pieces[-1]} {_joined(pieces[:-1])}".rstrip())
 
 
 def _pairs(name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -152,7 +153,7 @@ def _pairs(name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         if name in _AGENT_TOOLS and key in {"prompt", "message", "task"}:
             continue  # kept once, in the meta line's agents
         text = value if isinstance(value, str) else as_json(value)
-        pairs.append(f"{str(key)[:40]}={_begun(text, _VALUE_LIMIT)}")
+        pairs.append(begun(f"{key}={text}", _VALUE_LIMIT))
     return tuple(pairs)
 
 
@@ -174,8 +175,9 @@ def _patch(patch: str, cleaner: Cleaner) -> Call:
                 notes.append("(deleted)")
     operation: Operation = "write" if len(marks) == 1 and marks[0].group(1) == "Add" else "edit"
 
-    def summary(pieces: Sequence[str]) -> str:
-        return cut(", ".join(f"{path} {note}" for path, note in zip(pieces, notes, strict=True)), _COMMAND_LIMIT)
+    def summary(pieces: Sequence[Clean]) -> Clean:
+        told = ", ".join(f"{path} {note}" for path, note in zip(pieces, notes, strict=True))
+        return cut(Clean(told), _COMMAND_LIMIT)
 
     return Call(tuple(paths), summary, operation, has_path=len(marks) == 1)
 
@@ -226,7 +228,7 @@ class Window(NamedTuple):
     failed: bool
     whole: bool
 
-    def digest(self, cleaned: Sequence[str]) -> tuple[str, list[str]]:
+    def digest(self, cleaned: Sequence[Clean]) -> tuple[Clean, list[Clean]]:
         """What is kept of the cleaned pieces: the tail and, from before the tail, the lines that report trouble."""
         chars = _TAIL_CHARS[self.failed]
         text = cleaned[-1] if self.whole else _behind_cut(cleaned[-1])
@@ -237,18 +239,18 @@ class Window(NamedTuple):
         tail = "\n".join(lines[-_TAIL_LINES[self.failed] :])
         if len(tail) > chars:
             tail = "…" + tail[-chars:]
-        found: dict[str, None] = {}
+        found: dict[Clean, None] = {}
         for piece in cleaned if not self.whole else (cleaned[-1],):
             for line in _reports(piece):
                 if line not in tail:
                     found[line] = None
-        return tail, list(found)[: _DIAGNOSTICS[self.failed]]
+        return Clean(tail), list(found)[: _DIAGNOSTICS[self.failed]]
 
 
-def _behind_cut(piece: str) -> str:
+def _behind_cut(piece: Clean) -> Clean:
     """`piece` without its first line (or what stands before its first mark): half a secret may stand there."""
     _, newline, rest = piece.partition("\n")
-    return rest if newline else piece[max(piece.find(_MARK), 0) :]
+    return Clean(rest if newline else piece[max(piece.find(_MARK), 0) :])
 
 
 def window_of(output: str, *, failed: bool) -> Window | None:
@@ -289,8 +291,8 @@ def _places(text: str, end: int, limit: int) -> list[tuple[int, int]]:
     return sorted(found)[:limit]
 
 
-def _reports(piece: str) -> list[str]:
-    return [cut(piece[begin:stop].strip(), _DIAGNOSTIC_CHARS) for begin, stop in _places(piece, len(piece), 20)]
+def _reports(piece: Clean) -> list[Clean]:
+    return [cut(Clean(piece[begin:stop].strip()), _DIAGNOSTIC_CHARS) for begin, stop in _places(piece, len(piece), 20)]
 
 
 def _trouble_spans(text: str, end: int, limit: int) -> list[tuple[int, int]]:

@@ -277,12 +277,9 @@ def _first_error(source: Source) -> Fault | None:
         line = node.start_point.row + 1
         if node.is_missing:
             return Fault(line, f"does not parse (missing {node.type!r})" if node.type else "does not parse")
-        return Fault(line, "does not parse" + (f" (near {_near(node)!r})" if _near(node) else ""))
+        near = beginning(" ".join((node.text or b"")[:10_000].decode("utf-8", "replace").split()), 40)
+        return Fault(line, "does not parse" + (f" (near {near!r})" if near else ""))
     return None
-
-
-def _near(node: tree_sitter.Node) -> str:
-    return beginning(" ".join((node.text or b"")[:10_000].decode("utf-8", "replace").split()), 40)
 
 
 def _left_open(source: Source) -> Fault | None:

@@ -7,16 +7,19 @@ import gzip
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import pm_orchestrator
+from runner.gate.verdict import team_criteria
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -146,3 +149,42 @@ def test_every_page_of_the_site_is_in_its_navigation_and_every_link_leads_somewh
     for name, path in pages.items():
         for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{name} links to {target}"
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
+    """The files of the plug-in author's page: its criterion, the test of it, its agent."""
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", (DOCS / "guides" / "plug-ins.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    files = [tmp_path / name for name in ("acme_rules.py", "test_acme_rules.py", "agent.py")]
+    for file, block in zip(files, blocks, strict=True):
+        file.write_text(block)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "acme_rules", raising=False)
+    return files
+
+
+def test_the_criterion_of_the_guide_passes_the_test_of_the_guide_and_explains_itself(shown: list[Path]) -> None:
+    point = EntryPoint(name="ACME1", value="acme_rules:criterion", group="pm_orchestrator.criteria")
+    (criterion,) = team_criteria([point])
+    assert criterion.explain == "Whoever changes src/ tells the users in CHANGELOG.md."
+    for name, check in runpy.run_path(str(shown[1])).items():
+        if name.startswith("test_"):
+            check()
+
+
+@pytest.mark.torture  # a whole run
+def test_the_agent_of_the_guide_mends_the_project_of_the_guides(shop: Path, shown: list[Path]) -> None:
+    agents = f'[agents]\nmine = ["{sys.executable}", "{shown[2]}"]\n'
+    config = shop.parent / "home" / ".config" / "pm-orchestrator"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text(agents)
+    (config / "config.toml").chmod(0o600)
+    environ = {"PYTHONPATH": str(ROOT), "HOME": str(shop.parent / "home"), "XDG_CONFIG_HOME": str(config.parent)}
+    ran = subprocess.run(
+        [shop.parent / "bin" / "pm", "run", "--executor", "acp:mine", "--no-input", "total() adds 1: fix it"],
+        cwd=shop, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert " + 1" not in (shop / "prices.py").read_text()

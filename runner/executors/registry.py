@@ -11,6 +11,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,9 @@ def _require_known(name: str, settings: ExecutorSettings) -> None:
     if kind not in EXECUTOR_NAMES:
         raise UsageError(f"there is no executor {name!r}", next_step=f"choose one of {', '.join(EXECUTOR_NAMES)}")
     if kind == "acp":
-        _acp(settings, agent)
+        from runner.executors.acp.executor import AcpExecutor
+
+        AcpExecutor(agent, settings)
 
 
 def _need_script(settings: ExecutorSettings, name: str) -> Path:
@@ -112,7 +115,12 @@ def _agent(name: str, settings: ExecutorSettings, _agent: str) -> Executor:
 def _acp(settings: ExecutorSettings, agent: str) -> Executor:
     from runner.executors.acp.executor import AcpExecutor
 
-    return AcpExecutor(agent, settings)
+    executor = AcpExecutor(agent, settings)
+    with needs_extra("acp", wanted_by="the executor acp"):
+        if find_spec("acp") is None:  # importing it takes 0.7 s
+            raise ModuleNotFoundError("No module named 'acp'")
+    executor.require_program()
+    return executor
 
 
 def _toolbox_factory(settings: ExecutorSettings) -> Callable[[Ask], Any]:

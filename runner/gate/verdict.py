@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ def _load(point: EntryPoint) -> Criterion:
     if isinstance(loaded, Criterion):
         if loaded.id[:1].upper() == "Q" and loaded.id[1:].isdigit():
             return _broken(point, f"the id {loaded.id!r} is reserved for built-in criteria")
-        return loaded
+        return loaded if loaded.explain else replace(loaded, explain=(loaded.check.__doc__ or "").strip())
     if callable(loaded):
         name = str(getattr(loaded, "__doc__", None) or point.name).strip().split("\n", 1)[0].rstrip(".")
         return Criterion(id=point.name, name=name, check=loaded, explain=str(getattr(loaded, "__doc__", "") or ""))
@@ -78,7 +78,7 @@ def _broken(point: EntryPoint, why: str) -> Criterion:
     def check(_evidence: Evidence) -> Finding:
         return _unchecked(point.name, f"the criterion could not be loaded ({why})")
 
-    return Criterion(id=point.name, name=point.name, check=check, explain=f"Could not be loaded: {why}")
+    return Criterion(id=point.name, name="cannot be loaded", check=check, explain=f"Could not be loaded: {why}")
 
 
 KIND_OF: dict[str, CommandKind] = {"Q7": "test", "Q8": "lint", "Q9": "typecheck"}

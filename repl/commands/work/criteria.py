@@ -32,15 +32,18 @@ def criteria(context: Context, arguments: Namespace) -> int:
         one.id for one in criteria_in_force(commands=list(commands), selected=selected, team=team, review=review)
     }
     rows: list[dict[str, Any]] = []
-    for one in (*BUILT_IN, *team):
-        if arguments.id and one.id.upper() != arguments.id.upper():
-            continue
+    shown = [one for one in (*BUILT_IN, *team) if not arguments.id or one.id.upper() == arguments.id.upper()]
+    wide, long = (max([least, *(len(text) for text in texts)])
+                  for least, texts in ((4, [one.id for one in shown]), (22, [one.name for one in shown])))  # fmt: skip
+    for one in shown:
         command = commands.get(KIND_OF[one.id]) if one.id in KIND_OF else None
         held_back = command.held_back if command and one.id in in_force else None
         force = "not run" if held_back else "in force" if one.id in in_force else "not in force"
         kind = "mandatory" if one.mandatory else "optional"
         origin = f"{command.origin}: {escape(command.command)}" if command else ""
-        context.output.line(f"{escape(one.id):<4} {escape(one.name):<22} {kind:<10} {force:<13} {origin}".rstrip())
+        context.output.line(
+            f"{escape(one.id):<{wide}} {escape(one.name):<{long}} {kind:<10} {force:<13} {origin}".rstrip()
+        )
         if arguments.id and one.explain:
             context.output.lines(["", *(f"  {line}" for line in one.explain.split("\n"))])
         rows.append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from runner.executors.provider_errors import classify_message
 from runner.processes import bubblewrap
 from runner.processes.environment import Provider, agent_environment
 from runner.processes.process import Process
-from tracer.errors import ConfigError, SandboxError, needs_extra
+from tracer.errors import ConfigError, SandboxError, UnavailableError
 
 if TYPE_CHECKING:
     from runner.executors.acp.client import WorkspaceClient
@@ -58,12 +59,26 @@ class AcpExecutor:
         self._settings = settings
         self._always: set[str] = set()
 
+    def require_program(self) -> None:
+        """Look for the agent's program, as the operating system will; one named by a path is looked for when it starts.
+
+        Raises:
+            UnavailableError: it is not on PATH.
+
+        """
+        program = self._argv[0]
+        if "/" not in program and shutil.which(program, path=self._settings.environ.get("PATH")) is None:
+            raise UnavailableError(
+                f"acp:{self._agent} is not installed",
+                why=f"looked on PATH for {program!r}",
+                next_step=f"install it, or correct agents.{self._agent} (pm config show)",
+            )
+
     async def ask(self, request: Ask, *, live: LiveSink = ignore_live) -> Answer:
         """See `Executor.ask`."""
         try:
             # The SDK takes 0.7 s to import: once, and while the loop goes on.
-            with needs_extra("acp", wanted_by="the executor acp"):
-                module = await asyncio.to_thread(importlib.import_module, "runner.executors.acp.client")
+            module = await asyncio.to_thread(importlib.import_module, "runner.executors.acp.client")
             progress = Progress(model=request.model)
             return await self._run(request, module.WorkspaceClient, progress, live_of(request, live))
         except (ConfigError, SandboxError) as error:

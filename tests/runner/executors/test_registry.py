@@ -47,6 +47,12 @@ def test_acp_without_a_configured_command_says_how_to_set_one() -> None:
     assert "pm config set" in caught.value.next_step
 
 
+def test_an_acp_agent_that_is_not_there_is_told_before_a_task_begins(tmp_path: Path) -> None:
+    settings = ExecutorSettings(environ={"PATH": str(tmp_path)}, agents={"goose": ("goose", "acp")})
+    with pytest.raises(UnavailableError, match="acp:goose is not installed"):
+        make_executor("acp:goose", settings)
+
+
 def test_naming_an_executor_imports_none_of_their_libraries() -> None:
     program = (
         "import sys; from runner.executors.executor_port import ExecutorSettings;"

@@ -82,3 +82,21 @@ def test_captures_are_compared_with_tasks(project: Path) -> None:
     assert ran.code == 0, ran.err
     measures = {row["measure"]: row for row in json.loads(ran.out)["measures"]}
     assert (measures["tool calls"]["a"]["median"], measures["tool calls"]["b"]["median"]) == (1, 0)
+
+
+def test_a_session_is_read_by_the_beginning_of_its_name(project: Path, traces: Path) -> None:
+    name = "trace_20260102_1000_op__c_anthropic.jsonl"
+    lines = [
+        {"type": "meta", "provider": "anthropic", "success": False},
+        {"type": "thought", "ts": "2026-01-02T10:00:00", "text": "the sum is \u001b[31mwrong\nlook there"},
+        {"type": "tool", "ts": "2026-01-02T10:01:05", "name": "Bash", "args_summary": "make", "status": "error",
+         "output_tail": ["no rule"]},
+    ]  # fmt: skip
+    (traces / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ran = pm("sessions", "show", "trace_20260102", cwd=project)
+    told = [line.split() for line in ran.out.splitlines() if line]
+    assert [line[-1] for line in told] == ["failed", "thought", "\\x1b[31mwrong", "there", "failed", "rule"]
+    assert "+1 min 05 s" in ran.out
+    assert "\x1b" not in ran.out
+    alone = pm("sessions", "show", name, "--thoughts", cwd=project)
+    assert "Bash" not in alone.out

@@ -181,7 +181,8 @@ def task_run(task_id: str, entries: Sequence[Entry]) -> Trace:
     costs = [one.cost_usd for one in answers]
     meta = {
         "success": None if final is None else final.status == "COMPLETE",
-        "duration_sec": sum(one.duration_ms or 0 for one in answers) / 1000,
+        "duration_sec": (sum(one.duration_ms or 0 for one in answers) if final is None else final.duration_ms or 0)
+        / 1000,
         "cost_usd": sum(filter(None, costs)) if costs and None not in costs else None,
         "tokens": {
             "input": sum(one.input_tokens or 0 for one in used) if used else None,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from argparse import Namespace
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.present.text import count_text, one_line, width_cut
-from tracer.clock import since_iso
+from repl.present.text import count_text, escape, one_line, width_cut
+from tracer.clock import seconds_text, since_iso
 from tracer.errors import NotFoundError, UsageError
 from tracer.insights.agentic_trace import judgments, read_agentic, task_run
 from tracer.insights.report import (
@@ -48,7 +49,7 @@ def show_insights(context: Context, arguments: Namespace) -> int:
             raise UsageError(
                 "traces by name and --since or --op exclude each other", next_step="pm sessions insights --since 7d"
             )
-        paths = [path for name in arguments.traces for path in _named(context, name)]
+        paths = [path for name in arguments.traces for path in named_traces(context, name)]
         judged: Iterable[Path] = ()
     else:
         paths = _newest(context, since, arguments.op)
@@ -70,7 +71,38 @@ def _newest(context: Context, since: str | None, operation: str | None) -> list[
     return [Path(row.path) for row in rows[:_NEWEST]]
 
 
-def _named(context: Context, name: str) -> list[Path]:
+def show_session(context: Context, arguments: Namespace) -> int:
+    traces = [read_agentic(path) for path in named_traces(context, arguments.trace)]
+    for trace in traces:
+        context.output.lines(_told(trace, whole=arguments.thoughts))
+    shown = [{"name": it.name, "meta": dict(it.meta), "steps": [asdict(step) for step in it.steps]} for it in traces]
+    context.output.result("sessions show", {"traces": shown})
+    return 0
+
+
+def _told(trace: Trace, *, whole: bool) -> list[str]:
+    """A session to read: thoughts and messages as they are, a line a call, the output of what failed.
+
+    `whole`: the thoughts alone.
+    """
+    ending = {True: "ok", False: "failed", None: "outcome unknown"}[trace.success]
+    head = [str(trace.meta.get(key) or "") for key in ("provider", "model", "label")]
+    lines = [one_line(" · ".join(part for part in (trace.name, *head, ending) if part)), ""]
+    began = next((step.seconds for step in trace.steps if step.seconds is not None), 0)
+    for step in trace.steps:
+        if whole and step.kind != "thought":
+            continue
+        at = "" if step.seconds is None else f"+{seconds_text((step.seconds - began) * 1000)}"
+        failed = "failed" if step.failed else ""
+        name = step.name if step.kind == "tool" else step.kind
+        said = width_cut(one_line(step.args or step.path), _THOUGHT)
+        lines.append(f"{step.line:>5} {at:>12}  {one_line(name)}  {said}  {failed}".rstrip())
+        text = step.output if step.failed else step.text
+        lines += [f"{'':20}{escape(line)}" for line in text.splitlines()]
+    return [*lines, ""]
+
+
+def named_traces(context: Context, name: str) -> list[Path]:
     """The traces `name` means: a file, or a name (wildcards allowed) in the folder of agentic traces."""
     folder = context.state_dir.agentic_traces
     for path in (context.folder / Path(name).expanduser(), folder / Path(name).name):
@@ -89,7 +121,7 @@ def _print(context: Context, told: Insights) -> None:
     failed = f", {told.failed} failed" if told.failed else ""
     damaged = f", {count_text(told.damaged, 'damaged line')} left out" if told.damaged else ""
     output.line(f"{count_text(told.traces, 'trace')}{failed}{damaged}")
-    _section(context, "loops", [_loop(name, loop) for name, loop in told.loops])
+    _section(context, "loops", [_loop(name, loop) for name, loop in told.loops] or ["none found"] * bool(told.traces))
     _section(context, "what failed most", [_failed(row) for row in told.failed_commands])
     _section(context, "thoughts before a failure", [_omen(omen) for omen in told.omens])
     title = "time and output tokens by phase (tokens shared out by characters, an estimate)"
@@ -195,7 +227,7 @@ def _runs(context: Context, name: str) -> list[Trace]:
             why="no meta line has a prompt_sha256 that begins so",
             next_step="pm sessions find lists the traces; their first line holds prompt_sha256",
         )
-    return [read_agentic(path) for path in _named(context, name)]
+    return [read_agentic(path) for path in named_traces(context, name)]
 
 
 def _asked(trace: Trace, beginning: str) -> bool:
@@ -221,5 +253,12 @@ def _value(measured: Measured, unit: str) -> str:
         return "not told"
     interval = ""
     if measured.low is not None and measured.high is not None:
-        interval = f" [{measured.low:.4g} to {measured.high:.4g}]"
-    return f"{measured.median:.4g}{interval} {unit if unit in {'s', 'USD'} else ''} n={measured.n}".replace("  ", " ")
+        interval = f" [{_figure(measured.low)} to {_figure(measured.high)}]"
+    return f"{_figure(measured.median)}{interval} {unit if unit in {'s', 'USD'} else ''} n={measured.n}".replace(
+        "  ", " "
+    )
+
+
+def _figure(value: float) -> str:
+    """Four digits that tell, and no exponent: 24,810 or 0.01234."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -58,6 +58,12 @@ INSIGHT_COMMANDS: tuple[Command, ...] = (
         description="Files that end in .jsonl are taken line by line and stay JSON. No secret is ever printed.",
     ),
     Command(
+        "sessions show", "sessions", "read one distilled: thoughts, calls, what failed",
+        "repl.commands.look.insights:show_session", "pm sessions show trace_20260101_1000_fix__prices_anthropic",
+        arguments=(Argument("trace", "a file, or a name or its beginning (pm sessions find); * and ? are wildcards"),),
+        flags=(Flag("--thoughts", "thoughts alone"),), exits=(7, 8),
+    ),
+    Command(
         "sessions insights", "sessions", "show where agents loop, fail and lose their time",
         "repl.commands.look.insights:show_insights", "pm sessions insights --since 7d --op sync",
         arguments=(Argument("traces", "these traces: files, or names with * and ?", required=False, many=True),),

@@ -1,14 +1,14 @@
 """Judges a change that anybody made, by the same verdict as a task's (invariant 14), and keeps each verdict on record.
 
-The record is `gate.jsonl` in the state directory: one line for each verdict with the tree it was given for, so that
-`pm gate --status` can tell whether it still holds. It holds places and messages, no excerpts: those may be secrets.
+The record is `gate.jsonl` in the state directory: one line for each verdict with the change it is about (base and
+tree), so that `pm gate --status` can tell what holds. It has places and messages, no excerpts: those may be secrets.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -136,10 +136,10 @@ def mark_of(issue: Mapping[str, Any]) -> str:
     return sha256(json.dumps(told if told[2] else [*told, str(issue.get("message"))]).encode()).hexdigest()[:24]
 
 
-def read_marks(path: Path) -> frozenset[str]:
-    """The findings that a baseline file holds."""
+def read_marks(path: Path, text: bytes | None = None) -> frozenset[str]:
+    """The findings that a baseline file holds; `text` is what a commit has of it."""
     try:
-        return frozenset(map(str, json.loads(path.read_bytes())["known"]))
+        return frozenset(map(str, json.loads(path.read_bytes() if text is None else text)["known"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{str(path)!r} is no baseline of the gate", why=str(error), next_step=f"pm gate --write-baseline {path}"
@@ -174,23 +174,85 @@ def record(state_dir: StateDir, fact: Mapping[str, Any]) -> None:
         ) from error
 
 
-def last_record(state_dir: StateDir, *, task_id: str = "") -> dict[str, Any] | None:
-    """The newest whole line of the gate's record; with `task_id`, of those about this task."""
+def records(state_dir: StateDir) -> Iterator[dict[str, Any]]:
+    """The whole lines of the gate's record, the newest first."""
     try:
         with (state_dir.root / "gate.jsonl").open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _LAST_BYTES))
             lines = file.read().split(b"\n")
     except OSError:
-        return None
+        return
     for line in reversed(lines):
         try:
             found = json.loads(line)
         except ValueError:
             continue
-        if isinstance(found, dict) and task_id in {"", found.get("task_id")}:
-            return found
-    return None
+        if isinstance(found, dict):
+            yield found
+
+
+class Standing(NamedTuple):
+    """The verdict on the change that is there; `lacking` says why it does not hold for it."""
+
+    fact: Mapping[str, Any]
+    lacking: str = ""
+
+
+def standing(known: Sequence[Mapping[str, Any]], tree: str, *, head: str) -> Standing | None:
+    """What the record (`known`, the newest first) says of the change from `head` to `tree`; None: it is empty.
+
+    A verdict on an empty change says nothing, one on a narrower change nothing of the wider: what failed stays failed
+    until the same change, or one as wide, is judged again.
+    """
+    if not known:
+        return None
+    ended: set[Any] = set()
+    for fact in known:
+        if fact.get("tree"):
+            ended.add(fact.get("task_id"))
+            if fact["tree"] == tree and not _is_empty(fact):
+                break
+        elif fact.get("task_id") not in ended - {None}:
+            return Standing(fact, "nothing could be judged since")
+    return _standing(known, tree, head=head, seen=frozenset()) or Standing(known[0], "the files have changed since")
+
+
+def _standing(known: Sequence[Mapping[str, Any]], tree: str, *, head: str, seen: frozenset[str]) -> Standing | None:
+    newest: dict[tuple[str, bool], Mapping[str, Any]] = {}
+    for fact in known:
+        if fact.get("tree") == tree and not _is_empty(fact) and _base_tree(fact) not in seen:
+            newest.setdefault((_base_tree(fact), bool(fact.get("fast"))), fact)
+    # What runs no commands takes nothing away from what ran them.
+    facts = [one for (base, fast), one in newest.items() if _failed(one) or not (fast and (base, False) in newest)]
+    wide = [one for one in facts if "since" in one]  # against a commit: what a session changed is a part of that
+    if wide:
+        ran = [one for one in wide if not one.get("fast")]
+        return Standing(next(filter(_failed, ran or facts), wide[0]))
+    if not facts:
+        return None
+    fact = next(filter(_failed, facts), facts[0])
+    base = _base_tree(fact)
+    if _failed(fact) or head in {base, tree}:
+        return Standing(fact)
+    before = _standing(known, base, head=head, seen=seen | {tree})
+    if before is None:
+        return Standing(fact, "it is about what the session changed; what differed from HEAD before it was not judged")
+    if _failed(before.fact):
+        return Standing(before.fact, "only what changed since was judged again")
+    return before if before.lacking else Standing(fact)
+
+
+def _base_tree(fact: Mapping[str, Any]) -> str:
+    return str(fact.get("base") or "").removeprefix("git:").partition("@")[0]
+
+
+def _is_empty(fact: Mapping[str, Any]) -> bool:
+    return _base_tree(fact) in {"", fact.get("tree")}
+
+
+def _failed(fact: Mapping[str, Any]) -> bool:
+    return fact.get("verification") == "failed"
 
 
 def fact_of(gated: Gated, *, tree: str, base: str, by: str, **more: Any) -> dict[str, Any]:

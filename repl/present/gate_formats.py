@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from repl.present.text import count_text
 from repl.version import VERSION
 from runner.change_gate import mark_of
 
@@ -100,10 +101,16 @@ def summary(fields: Mapping[str, Any]) -> str:
     lines = [f"## pm gate: {word}", "", "| | criterion | |", "|---|---|---|"]
     for one in fields["criteria_results"]:
         reason = str(one.get("reason") or "").replace("|", "\\|").replace("\n", " ")[:300]
-        lines.append(f"| {_MARKS.get(one.get('outcome', ''), '')} | {one['id']} {one['name']} | {_code_free(reason)} |")
+        lines.append(f"| {_mark(one)} | {one['id']} {one['name']} | {_code_free(reason)} |")
     lines += [f"| ⚠️ | {one['criterion']} | {_unverified(one)} |" for one in _lacking(fields)]
-    lines += ["", f"{len(fields['files'])} files, tree `{fields['tree'][:12]}`", ""]
+    lines += ["", f"{count_text(len(fields['files']), 'file')}, tree `{fields['tree'][:12]}`", ""]
     return "\n".join(lines) + "\n"
+
+
+def _mark(result: Mapping[str, Any]) -> str:
+    """One that only informs has passed nothing: `0 of 4 faults noticed` is no success."""
+    outcome = result.get("outcome", "")
+    return "ℹ️" if result.get("advisory") and outcome == "pass" else _MARKS.get(outcome, "")
 
 
 def gitlab(fields: Mapping[str, Any]) -> str:

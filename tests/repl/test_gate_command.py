@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
 
+from repl.present.gate_formats import formed
+from runner.change_gate import standing
 from tests.repl.support import Ran, pm
 
 SCHEMA = Path(__file__).parent / "data" / "sarif" / "sarif-2.1.0-rtm.5.json"
@@ -100,16 +103,108 @@ def test_staged_is_judged_as_the_index_holds_it_and_the_index_stays(shop: Path) 
     assert git(shop, "for-each-ref", "refs/pm-orchestrator") == ""
 
 
+def _fact(change: str, verification: str, *, since: bool = True, fast: bool = False) -> dict[str, Any]:
+    base, _, tree = change.partition(">")
+    told = {"base": f"git:{base}" + ("" if since else "@blob"), "tree": tree, "verification": verification}
+    return {**told, "fast": fast, **({"since": "HEAD"} if since else {"task_id": "task-001"})}
+
+
+def _session(change: str, verification: str) -> dict[str, Any]:
+    return _fact(change, verification, since=False)
+
+
+_TROUBLE = {"tree": "", "verification": "not_verified"}
+
+
+@pytest.mark.parametrize(
+    ("known", "holds", "verification"),
+    [  # the oldest first; of the change from "h" to "t"
+        ([_fact("h>t", "failed"), _fact("t>t", "verified")], True, "failed"),
+        ([_fact("h>t", "failed"), _session("t>t", "verified")], True, "failed"),
+        ([_fact("h>t", "failed"), _fact("h>t", "verified")], True, "verified"),
+        ([_fact("h>t", "failed"), _fact("h>t", "not_verified", fast=True)], True, "failed"),
+        ([_fact("h>t", "not_verified", fast=True), _fact("h>t", "verified")], True, "verified"),
+        ([_fact("main>t", "failed"), _fact("h>t", "verified")], True, "failed"),
+        ([_fact("main>t", "not_verified"), _fact("h>t", "verified")], True, "verified"),
+        ([_session("h>t", "failed"), _fact("h>t", "verified")], True, "verified"),
+        ([_session("h>t", "failed"), _fact("h>t", "not_verified", fast=True)], True, "failed"),
+        ([_session("h>t", "verified")], True, "verified"),
+        ([_session("a>t", "verified")], False, "verified"),
+        ([_fact("h>a", "failed"), _session("a>t", "verified")], False, "failed"),
+        ([_fact("h>a", "verified"), _session("a>t", "verified")], True, "verified"),
+        ([_session("h>a", "verified"), _session("a>t", "failed")], True, "failed"),
+        ([_session("t>a", "verified"), _session("a>t", "verified")], False, "verified"),
+        ([_fact("h>x", "verified")], False, "verified"),
+        ([_fact("h>t", "verified"), _TROUBLE], False, "not_verified"),
+        ([_fact("h>t", "failed"), _TROUBLE | {"task_id": "task-001"}, _session("t>t", "verified")], True, "failed"),
+        ([_TROUBLE, _fact("h>t", "verified")], True, "verified"),
+    ],
+)
+def test_no_verdict_on_an_empty_or_narrower_change_stands_for_a_wider(
+    known: list[dict[str, Any]], holds: bool, verification: str
+) -> None:
+    found = standing(known[::-1], "t", head="h")
+    assert found is not None
+    assert (not found.lacking, found.fact["verification"]) == (holds, verification)
+
+
+def test_a_verdict_on_what_is_committed_by_now_holds(shop: Path) -> None:
+    assert standing([], "t", head="t") is None
+    (shop / "calc.py").write_text(MENDED)
+    assert gate(shop, "--fast").code == 0
+    git(shop, "commit", "-qam", "mended")
+    assert gate(shop, "--status").out.startswith("holds: NOT VERIFIED (gate,")
+
+
+def test_what_pm_wrote_for_its_user_is_no_change_until_it_is_edited(shop: Path) -> None:
+    (shop / "calc.py").write_text(MENDED)
+    outputs = ("--output", "junit:gate.xml", "--output", "gitlab:quality.json")
+    assert gate(shop, "--fast", *outputs).code == 0
+    assert gate(shop, "--status").code == 0
+    again = json.loads(gate(shop, "--fast", "--since", "main", *outputs, "--json").out)
+    assert [one["path"] for one in again["files"]] == ["calc.py"]
+    with (shop / "quality.json").open("a") as file:
+        file.write("by hand\n")
+    assert gate(shop, "--status").code == 6
+    edited = json.loads(gate(shop, "--fast", "--json").out)
+    assert [one["path"] for one in edited["files"]] == ["calc.py", "quality.json"]
+    (shop / "quality.json").unlink()  # a deletion shows, whatever is known of the file
+    assert gate(shop, "--status").code == 0
+
+
 def test_known_findings_reject_nothing_and_new_ones_do(shop: Path) -> None:
     (shop / "more.py").write_text("# TODO: this one is known\nX = 1\n")
-    assert gate(shop, "--fast", "--write-baseline", "known.json").code == 1
+    assert gate(shop, "--write-baseline", "known.json").code == 0
     (shop / "more.py").write_text("# a line above\n# TODO: this one is known\nX = 1\n")
+    assert gate(shop, "--fast").code == 1
     assert gate(shop, "--fast", "--baseline", "known.json").code == 0
     (shop / "more.py").write_text("# TODO: this one is known\n# TODO: this one is new\nX = 1\n")
     again = gate(shop, "--fast", "--baseline", "known.json", "--json")
     assert [issue["line"] for issue in json.loads(again.out)["issues"]] == [2]
     (shop / "known.json").write_text("[]")
     assert gate(shop, "--fast", "--baseline", "known.json").code == 3
+    assert gate(shop, "--baseline", "known.json", "--write-baseline", "known.json").code == 2
+    git(shop, "add", "-A")
+    git(shop, "commit", "-qm", "a clean checkout with old findings")
+    written = gate(shop, "--write-baseline", "all.json")
+    assert (written.code, written.out) == (0, "3 findings written to all.json\n")
+
+
+def test_a_pull_request_cannot_extend_its_own_baseline(shop: Path) -> None:
+    git(shop, "checkout", "-qb", "topic")
+    (shop / "more.py").write_text("# TODO: mine\nX = 1\n")
+    gate(shop, "--write-baseline", "known.json")
+    git(shop, "add", "-A")
+    git(shop, "commit", "-qm", "all is known")
+    judged = ("--fast", "--since", "main", "--baseline")
+    refused = gate(shop, *judged, "known.json")
+    assert (refused.code, "main holds no known.json" in refused.err) == (1, True)
+    git(shop, "branch", "-f", "main")  # once it is merged, it is known
+    (shop / "copy.py").write_text("X = 3\n")
+    assert gate(shop, *judged, "known.json").code == 0
+    (shop.parent / "theirs.json").write_text((shop / "known.json").read_text())  # the pipeline's own, outside
+    git(shop, "branch", "-f", "main", "main~1")
+    assert gate(shop, *judged, "../theirs.json").code == 0
 
 
 def test_each_form_says_the_same_to_its_reader(shop: Path, tmp_path: Path) -> None:
@@ -121,6 +216,7 @@ def test_each_form_says_the_same_to_its_reader(shop: Path, tmp_path: Path) -> No
     assert ended.code == 1
     assert "::error file=calc.py,line=3,title=Q2::Q2: TODO found" in ended.out
     assert "| ❌ | Q2 No TODO/FIXME |" in summary.read_text()
+    assert "\n2 files, tree `" in summary.read_text()
     told = {name: (shop.parent / f"out.{name}").read_text() for name in ("json", "sarif", "junit", "gitlab")}
     places = {(issue["path"], issue["line"]) for issue in json.loads(told["json"])["issues"]}
     assert places == {("a b.py", 1), ("calc.py", 3)}
@@ -139,6 +235,14 @@ def test_each_form_says_the_same_to_its_reader(shop: Path, tmp_path: Path) -> No
     assert len({one["fingerprint"] for one in json.loads(told["gitlab"])}) == 2
 
 
+def test_the_summary_counts_in_english_and_shows_no_success_for_what_only_informs() -> None:
+    informs = {"id": "Q11", "name": "Tests Can Fail", "outcome": "pass", "advisory": True, "reason": "0 of 4 faults"}
+    fields = {"verification": "verified", "not_verified": [], "files": [{}], "tree": "0" * 40}
+    told = formed("summary", {**fields, "criteria_results": [informs]})
+    assert "| ℹ️ | Q11 Tests Can Fail | 0 of 4 faults |" in told
+    assert "\n1 file, tree `" in told
+
+
 def test_a_change_cannot_soften_the_policy_that_it_has_to_pass(shop: Path) -> None:
     state = shop / ".pm-orchestrator"
     gate(shop, "--fast")
@@ -154,7 +258,17 @@ def test_a_change_cannot_soften_the_policy_that_it_has_to_pass(shop: Path) -> No
     assert (failed.code, json.loads(failed.out)["tests"]["command"]) == (1, RUN_TESTS)
 
 
-@pytest.mark.parametrize("words", [("--since", "nowhere"), ("--since", "--all"), ("--since", "main", "--staged")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--since", "nowhere"),
+        ("--since", "--all"),
+        ("--since", ""),
+        ("--baseline", ""),
+        ("--write-baseline", ""),
+        ("--since", "main", "--staged"),
+    ],
+)
 def test_a_base_that_is_none_is_a_usage_error(shop: Path, words: tuple[str, ...]) -> None:
     assert gate(shop, "--fast", *words).code == 2
 

@@ -108,7 +108,7 @@ def test_a_host_that_cannot_be_blocked_is_told_and_the_record_says_not_verified(
     session = Session("kiro", shop)
     session.prompt()
     (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: the rest\n")
-    assert "NOT VERIFIED: rejected 1 times" in session.stop()["stderr"]
+    assert "NOT VERIFIED: rejected 1 time" in session.stop()["stderr"]
     assert json.loads(pm("show", "1", "--json", cwd=shop).out)["reason"] == "max_iterations"
 
 
@@ -137,6 +137,21 @@ def test_small_talk_costs_one_turn_and_a_question_none(shop: Path) -> None:
     session.prompt()
     (shop / "calc.py").write_text(OLD_MARK + MENDED)
     assert "nothing found" in session.stop()["systemMessage"]
+
+
+def test_a_question_in_a_session_changes_no_verdict(shop: Path) -> None:
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: the rest\n")
+    assert pm("gate", "--fast", cwd=shop).code == 1
+    session = Session("claude", shop)
+    session.prompt("What does half do?")
+    assert "answered, nothing was changed" in session.stop("It halves a number.")["systemMessage"]
+    assert pm("gate", "--status", cwd=shop).out.startswith("holds: FAILED (gate,")
+    session.prompt("mend half in calc.py, and say so in notes.txt")
+    (shop / "notes.txt").write_text("half is right\n")
+    assert "nothing found" in session.stop()["systemMessage"]
+    status = pm("gate", "--status", cwd=shop)  # what failed is a part of this tree still
+    assert (status.code, status.out.startswith("stale: FAILED (gate,")) == (6, True), status
+    assert pm("gate", "--fast", cwd=shop).code == 1
 
 
 def test_a_broken_off_turn_keeps_its_baseline_and_an_agents_question_its_task(shop: Path) -> None:

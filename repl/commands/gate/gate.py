@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import time
 from argparse import Namespace
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repl.present.text import count_text, escape
-from runner.change_gate import Gated, fact_of, judge_fast, last_record, read_marks, record, write_marks
+from runner.change_gate import Gated, fact_of, judge_fast, read_marks, record, records, standing, write_marks
 from runner.workspace.changes import Changes, is_excluded
-from runner.workspace.git.since import Tree
+from runner.workspace.git.since import Tree, note_output
 from tracer.errors import LimitError, NotAcceptedError, PmError, UsageError
 from tracer.facts import CheckChoice, TestRun
 from tracer.unified_diff import count_files
@@ -33,12 +33,26 @@ class Wanted(NamedTuple):
     changes: Changes
     by: str
     of_task: bool = False
+    since: str | None = None
 
 
 def gate(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
     """A plain value for `--fast` and `--status`: they do without an event loop, which takes 50 ms to load."""
     if sum(bool(one) for one in (arguments.since, arguments.staged, arguments.session)) > 1:
         raise UsageError("--since, --staged and --session exclude each other", next_step="give one of them")
+    for flag in ("since", "baseline", "write_baseline"):
+        if getattr(arguments, flag) == "":
+            raise UsageError(
+                f"--{flag.replace('_', '-')} is given without a value",
+                why="an empty variable, such as one that this kind of pipeline does not set?",
+                next_step="leave the flag out, or give it a value",
+            )
+    if arguments.write_baseline:
+        if arguments.status or arguments.output or arguments.baseline:
+            raise UsageError(
+                "--write-baseline gives no verdict", next_step="pm gate --baseline FILE, once it is written"
+            )
+        arguments.fast = True
     if arguments.format == "json" and context.output.human:
         context.output.form = "json"
     if arguments.status:
@@ -112,13 +126,15 @@ def _against_git(context: Context, arguments: Namespace) -> tuple[Wanted, Settin
     state = context.state_dir.ensure()
     tree = Tree(context.folder, state_dir=state.root)
     settings = _policy_at(context, arguments, tree) if arguments.since else context.settings()
-    since = tree.since(arguments.since or "HEAD", staged=arguments.staged)
+    against = arguments.since or "HEAD"
+    whole = arguments.write_baseline and not arguments.since and not arguments.staged
+    since = tree.since(None if whole else against, staged=arguments.staged)
     left_out = tuple(settings.get("check.exclude") or ())
     files = tuple(file for file in since.changes.files if not is_excluded(file.path, left_out))
     by = f"gate --since {arguments.since}" if arguments.since else "gate --staged" if arguments.staged else "gate"
     from dataclasses import replace
 
-    return Wanted(since.tree, since.base, replace(since.changes, files=files), by), settings
+    return Wanted(since.tree, since.base, replace(since.changes, files=files), by, since=against), settings
 
 
 def _policy_at(context: Context, arguments: Namespace, tree: Tree) -> Settings:
@@ -161,29 +177,40 @@ def _commands_of_base(context: Context, arguments: Namespace, settings: Settings
 
 
 def _known(context: Context, arguments: Namespace) -> frozenset[str]:
-    return read_marks(context.folder / arguments.baseline) if arguments.baseline else frozenset()
+    """The findings of the baseline file; with `--since` of the base's, which the change cannot extend."""
+    if not arguments.baseline:
+        return frozenset()
+    path = Path(os.path.realpath(context.folder / arguments.baseline))
+    if arguments.since and (tree := Tree(context.folder, state_dir=context.state_root)).holds(path):
+        text = tree.text_at(arguments.since, path)
+        if text is None:
+            context.output.note(escape(f"{arguments.since} holds no {arguments.baseline}: no finding is known"))
+            return frozenset()
+        return read_marks(path, text)
+    return read_marks(path)
 
 
 def _close(context: Context, arguments: Namespace, wanted: Wanted, gated: Gated, *, began: float) -> int:
     """Keep the verdict, show it in each form that is wanted, and end with its exit code."""
     output, verdict, code = context.output, gated.verdict, gated.exit_code
+    if arguments.write_baseline:
+        return _write_baseline(context, arguments, verdict.issues)
     files = [one._asdict() for one in count_files(wanted.changes.diff, wanted.changes.paths)]
     nothing = not wanted.changes.files
     if nothing:
         why = f"nothing differs from {arguments.since or 'HEAD'}" if not wanted.of_task else "nothing was changed"
         raise LimitError(f"not verified: {why}", why="there is no change to judge", next_step="pm gate --since REV")
+    against = {"since": wanted.since} if wanted.since else {}
+    fact = fact_of(gated, tree=wanted.tree, base=wanted.base, by=wanted.by, **against)
     fields = {
-        **fact_of(gated, tree=wanted.tree, base=wanted.base, by=wanted.by),
+        **fact,
         "files": files,
         "criteria_results": list(verdict.criteria_results),
         "issues": list(verdict.issues),
         "notes": [*verdict.notes, *wanted.changes.notes],
         "duration_ms": round((time.monotonic() - began) * 1000),
     }
-    if arguments.write_baseline:
-        count = write_marks(context.folder / arguments.write_baseline, verdict.issues)
-        output.note(f"{count_text(count, 'finding')} written to {escape(arguments.write_baseline)}")
-    record(context.state_dir, fact_of(gated, tree=wanted.tree, base=wanted.base, by=wanted.by))
+    record(context.state_dir, fact)
     for form, path in (_output(text) for text in arguments.output or ()):
         _write(context, context.folder / path, _formed(form, fields))
     told = closing_line(gated, files=len(files))
@@ -256,23 +283,35 @@ def _write(context: Context, path: Path, text: str) -> None:
             file.write(text.encode())
     except OSError as error:
         raise UsageError(f"cannot write {str(path)!r}", why=str(error)) from error
+    note_output(path)
     context.output.detail(str(path))
 
 
+def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Mapping[str, Any]]) -> int:
+    """No verdict: what is found is known from now on, so there is nothing that could fail."""
+    path = context.folder / arguments.write_baseline
+    count = write_marks(path, issues)
+    note_output(path)
+    context.output.line(f"{count_text(count, 'finding')} written to {escape(arguments.write_baseline)}")
+    context.output.result("gate", {"path": str(path), "known": count, "issues": list(issues)})
+    return 0
+
+
 def _status(context: Context, arguments: Namespace) -> int:
-    """Whether the newest verdict was given for the tree as it is."""
-    last = last_record(context.state_dir)
-    if last is None:
+    """What the record says of the change from HEAD to the files as they are."""
+    known = list(records(context.state_dir))
+    tree = Tree(context.folder, state_dir=context.state_root)
+    now = tree.now(staged=arguments.staged)
+    found = standing(known, now, head=tree.at("HEAD"))
+    if found is None:
         raise LimitError("no verdict is on record", next_step="pm gate")
-    tree = Tree(context.folder, state_dir=context.state_root).now(staged=arguments.staged)
-    holds = last.get("tree") == tree
-    fields = {**last, "holds": holds, "tree_now": tree}
-    word = str(last.get("verification", "not_verified")).replace("_", " ").upper()
-    told = f"{word} ({last.get('by', '?')}, {last.get('timestamp', '?')})"
+    fact, holds = found.fact, not found.lacking
+    fields = {**fact, "holds": holds, "tree_now": now}
+    word = str(fact.get("verification", "not_verified")).replace("_", " ").upper()
+    told = f"{word} ({fact.get('by', '?')}, {fact.get('timestamp', '?')})"
     if not holds:
-        error = LimitError(f"stale: {told}", why="the files have changed since", next_step="pm gate")
         context.output.line(f"stale: {told}")
-        context.output.failure("gate", error, 6, fields)
+        context.output.failure("gate", LimitError(f"stale: {told}", why=found.lacking, next_step="pm gate"), 6, fields)
         return 6
     context.output.line(f"holds: {told}")
     context.output.result("gate", fields)

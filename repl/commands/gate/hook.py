@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from repl.dispatch import INSIDE_RUN
 from repl.present.progress import short_id
-from runner.change_gate import fact_of, judge_fast, last_record, record
+from repl.present.text import count_text
+from runner.change_gate import fact_of, judge_fast, record, records
 from runner.hosts import HOSTS, Call, Host, Reply, read_call
 from tracer.errors import LockedError, NotFoundError, PmError
 from tracer.redaction.cuts import beginning
@@ -175,7 +176,7 @@ class _Hook:
 
     def _unasked(self, task_id: str) -> Reply:
         """A stop without a prompt of its own: nothing new to judge, or no baseline to judge it by."""
-        last = last_record(self._state, task_id=task_id) if task_id else None
+        last = next((one for one in records(self._state) if task_id and one.get("task_id") == task_id), None)
         if last is not None and last.get("tree") in {self._tree(), None}:
             return self._host.reply(event=self._call.event)
         why = "no baseline was taken at the prompt" if not task_id else f"files changed after {task_id} was judged"
@@ -208,11 +209,15 @@ class _Hook:
         return self._host.reply(block=_rejection(gated.verdict), event=event)
 
     def _fact(self, outcome: TaskOutcome) -> dict[str, Any]:
+        from runner.hosted import base_of
+
+        base = base_of(self._state, outcome.task_id)
         listed = [one.to_dict() for one in outcome.not_verified]
         judgment = outcome.judgments[-1] if outcome.judgments else "REJECT"
         told = {"judgment": judgment, "verification": outcome.verification, "not_verified": listed}
-        more = {"by": f"hook {self._host.name}", "tree": self._tree(), "task_id": outcome.task_id, "fast": False}
-        return {**told, **more, "status": outcome.status, "reason": outcome.reason}
+        more = {"by": f"hook {self._host.name}", "tree": self._tree(), "base": base}
+        ended = {"task_id": outcome.task_id, "fast": False, "status": outcome.status, "reason": outcome.reason}
+        return {**told, **more, **ended}
 
     def _tree(self) -> str:
         """The tree as it is now; empty where git cannot tell."""
@@ -233,14 +238,16 @@ def _told(outcome: TaskOutcome) -> str:
     from tracer.verification import tests_text
 
     unverified = unverified_text(outcome.not_verified)
+    if outcome.status == "COMPLETE" and not outcome.files:
+        return "answered, nothing was changed"
     if outcome.status == "COMPLETE" and outcome.verification == "verified":
         return f"VERIFIED, {tests_text(outcome.tests) or 'tests passed'}"
     if outcome.status == "COMPLETE":
-        return f"nothing found, {unverified or 'no test command'}" if outcome.files else "answered, nothing was changed"
+        return f"nothing found, {unverified or 'no test command'}"
     if outcome.question is not None:
         return f"NOT VERIFIED: {beginning(' '.join(outcome.question.text.split()), 300)}"
     last = outcome.judgments.count("REJECT")
-    why = unverified if outcome.reason == "not_verified" else f"rejected {last} times"
+    why = unverified if outcome.reason == "not_verified" else f"rejected {count_text(last, 'time')}"
     return f"NOT VERIFIED: {why or outcome.reason}"
 
 

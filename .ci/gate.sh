@@ -10,6 +10,7 @@ if ! git cat-file -e "$BASE^{commit}" 2>/dev/null; then # a shallow clone: actio
 fi
 words=(gate --since "$BASE" --trust-base --format github --output "sarif:$sarif" --output "json:$json")
 [ -z "${TEST:-}" ] || words+=(--test "$TEST")
+[ -z "${BASELINE:-}" ] || words+=(--baseline "$BASELINE")
 [ "${FAST:-false}" != true ] || words+=(--fast)
 code=0
 "$PM" "${words[@]}" || code=$?

@@ -16,7 +16,7 @@ def command_pages() -> dict[str, str]:
     groups = {
         group: members
         for group in GROUPS
-        if (members := [command for command in COMMANDS if command.group == group and not command.hidden])
+        if (members := [command for command in COMMANDS if command.group == group and command.name[0] != "_"])
     }
     pages = {
         group: "\n".join([f"# {GROUPS[group]}\n", _GENERATED, *map(_command, members)])

@@ -112,6 +112,19 @@ def test_what_is_not_verified_fails_the_job_unless_that_is_allowed(shop: Path, p
     assert (code != 0, told["verification"]) == (True, "not_verified"), said
 
 
+def test_the_baseline_of_an_action_is_the_one_that_the_base_commit_holds(shop: Path, program: Path) -> None:
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: known\n")
+    assert pm("gate", "--write-baseline", "known.json", cwd=shop).code == 0
+    git(shop, "checkout", "-q", "calc.py")
+    git(shop, "add", "-A")
+    git(shop, "commit", "-qm", "a baseline")
+    clone, base = pull_request(shop, OLD_MARK + MENDED + "# TODO: known\n")
+    assert run_action(clone, program, base=base, fast="true")[0] == 1
+    assert run_action(clone, program, base=base, fast="true", baseline="known.json")[0] == 0
+    before = git(shop, "rev-parse", f"{base}~1").strip()  # its own baseline is none of this pull request's
+    assert run_action(clone, program, base=before, fast="true", baseline="known.json")[0] == 1
+
+
 def test_the_plugin_holds_the_hooks_that_the_command_installs() -> None:
     hooks = json.loads((ROOT / "plugins" / "claude" / "hooks" / "hooks.json").read_text())["hooks"]
     assert hooks == {event: [HOSTS["claude"].entry("pm gate hook claude", event)] for event in HOSTS["claude"].events}

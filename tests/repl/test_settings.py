@@ -120,6 +120,16 @@ def test_trust_can_be_taken_back(project: Path) -> None:
     assert pm("config", "validate", cwd=project).code == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "name", "mode"), [((), "config.local.toml", 0o600), (("--project",), "config.toml", 0o644)]
+)
+def test_what_is_to_be_committed_can_be_read_by_others(
+    project: Path, words: tuple[str, ...], name: str, mode: int
+) -> None:
+    assert pm("config", "set", "run.test", "true", *words, cwd=project).code == 0
+    assert (project / ".pm-orchestrator" / name).stat().st_mode & 0o777 == mode
+
+
 def test_set_keeps_comments_and_the_trust_of_a_file_the_person_changed(project: Path) -> None:
     text = "# why three\n[run]\nmax_iterations = 3  # enough\n\n# end\n"
     folder = written(project, text, "config.local.toml")

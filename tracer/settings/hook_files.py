@@ -25,13 +25,17 @@ _COMMANDS = ("command", "bash")  # the keys that hold what is run
 
 
 class HookPlan(NamedTuple):
-    """What would be written: the file, its text before and after (None: no file), and where `before` is kept."""
+    """What would be written: the file, its text before and after (None: no file), and where `before` is kept.
+
+    `mode` is that of a new file.
+    """
 
     path: Path
     before: str | None
     after: str | None
     kept: Path | None = None
     removes: bool = False
+    mode: int = 0o600
 
     @property
     def changes(self) -> bool:
@@ -125,7 +129,7 @@ def write_plan(plan: HookPlan) -> None:
                 told = {"before": before, "after": _digest(plan.after), "made": known["made"] if renewed else made}
                 ensure_folder(plan.kept.parent)
                 replace(plan.kept, json.dumps(told).encode())
-            mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+            mode = target.stat().st_mode & 0o777 if target.exists() else plan.mode
             replace(target, plan.after.encode(), mode)
     except OSError as error:
         raise RecordError(f"cannot write {str(plan.path)!r}", why=error) from error

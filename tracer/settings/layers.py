@@ -257,8 +257,10 @@ def line_of(path: Path, key: str) -> int | None:
     return None
 
 
-def set_value(path: Path, key: str, raw: str | None) -> Any:
+def set_value(path: Path, key: str, raw: str | None, *, mode: int = 0o600) -> Any:
     """Write `raw` (text as typed; None removes the key) as the value of `key` into `path`; the value as kept.
+
+    `mode` is that of a new file.
 
     The file is written aside, synced and renamed: a crash leaves the old or the new one.
     """
@@ -278,7 +280,7 @@ def set_value(path: Path, key: str, raw: str | None) -> Any:
         raise ConfigError(
             f"{key!r} cannot be set in {path.name}", why=str(error), next_step=f"correct {path}"
         ) from error
-    _write(path, tomlkit.dumps(document))
+    _write(path, tomlkit.dumps(document), mode)
     return value
 
 
@@ -318,11 +320,11 @@ def _place(document: Any, names: list[str], value: Any) -> None:
         del table[names[-1]]
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, new_mode: int) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        mode = path.stat().st_mode & 0o777 if path.exists() else new_mode
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)

@@ -22,6 +22,8 @@ def install(context: Context, arguments: Namespace) -> int:
     path = host.path(context.state_dir.project, context.environ, user=user)
     hooks = {event: host.entry(command, event) for event in host.events}
     plan = plan_install(path, hooks, mark=_mark(host), frame=host.frame, environ=context.environ)
+    if not user:
+        plan = plan._replace(mode=0o644)  # it is there to be committed
     code = apply_plan(context, arguments, plan, "installed")
     if host.note:
         context.output.note(f"next:  {host.note}")

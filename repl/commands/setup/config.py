@@ -61,7 +61,7 @@ def set_(context: Context, arguments: Namespace) -> int:
     project, store = context.state_root, trust_store(context.environ)
     before = file.read_bytes() if file.is_file() else b""
     vouched = name in PROJECT_FILES and (not before or trusted_file(store, project, name, before))
-    value = set_value(file, arguments.key, arguments.value)
+    value = set_value(file, arguments.key, arguments.value, mode=0o644 if arguments.project else 0o600)
     if vouched:
         # The user changed it, so their trust in the file goes on; a file nobody vouched for stays untrusted.
         trust_files(store, project, (name,), folder=False)

@@ -213,19 +213,20 @@ TASK_COMMANDS: tuple[Command, ...] = (
             Flag("--lint", "lint command", "CMD", repeat=True),
             Flag("--typecheck", "type-check command", "CMD", repeat=True),
             Flag("--trust-base", "with --since: run the commands that the base names"),
-            Flag("--baseline", "findings in this file are known and reject nothing", "FILE", values="file"),
-            Flag("--write-baseline", "keep what is found as known", "FILE", values="file"),
+            Flag("--baseline", "findings in this file (with --since: the base's) are known", "FILE", values="file"),
+            Flag("--write-baseline", "write what is found, in the whole tree, as known", "FILE", values="file"),
             Flag(
                 "--format", "how the verdict is printed", "F",
                 choices=("text", "json", "sarif", "junit", "github", "gitlab"),
             ),
             Flag("--output", "write it to a file too, in one of these forms", "F:FILE", repeat=True),
-            Flag("--status", "say whether the last verdict holds for the files as they are"),
+            Flag("--status", "tell which verdict holds for the files as they are"),
         ),
         exits=(1, 3, 6, 8),
         description=(
             "Without --since, --staged or --session: what differs from HEAD on disk. Exit 0 verified, 1 failed,\n"
-            "6 not verified (--fast: 0 where nothing was found). --status: 0 while it holds, 6 once it is stale."
+            "6 not verified (--fast: 0 where nothing was found). --status: 0 while one holds,\n"
+            "whichever it is, 6 once it is stale. --write-baseline: 0, without a verdict and without commands."
         ),
     ),
     Command(

@@ -2,8 +2,7 @@
 
 `submit` returns once the request is durable; at most `concurrency` tasks run, the others are QUEUED. A stopped or
 cancelled task keeps a file that `resume` continues; an error in one task never affects another. Views do not listen
-here: they follow the trace file. Also here: stop requests of other processes (empty files in `control/`), and the
-removal of worktrees and locks that killed processes left.
+here: they follow the trace file. Stop requests of other processes are empty files in `control/`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from runner.core.evolve import fold
 from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.task import TaskOutcome
-from runner.executors.composite import Roster
+from runner.executors.composite import FallbackExecutor, Roster
 from runner.executors.executor_port import Executor, Live, LiveSink, ignore_live
 from tracer.clock import short_token
 from tracer.conversation import ConversationTracer, default_redactor
@@ -77,8 +76,7 @@ class Running:
             self.outcome.set_result(outcome)
         else:
             self.outcome.set_exception(outcome)
-            # A waiting caller takes it; where nobody waits, the record says how the task stands.
-            self.outcome.exception()
+            self.outcome.exception()  # where nobody waits, the record says how the task stands
 
 
 _PREFIX: Final = "stop-"
@@ -96,10 +94,7 @@ def stop_requests(state_dir: StateDir) -> tuple[str, ...]:
 
 
 def forget_earlier_stop(state_dir: StateDir, task_id: str) -> None:
-    """Forget a request to a process that was killed before it saw it; call with the task's lock held.
-
-    The lock file was written when the lock was taken: what is older was not meant for whoever holds it now.
-    """
+    """Forget a request older than the task's lock (held by us): it was meant for a killed process."""
     with suppress(OSError):  # nobody asked
         asked = (state_dir.control / f"{_PREFIX}{task_id}").stat().st_mtime_ns
         if asked < state_dir.task_lock(task_id).stat().st_mtime_ns:
@@ -132,7 +127,7 @@ async def remove_leftovers(state_dir: StateDir) -> None:
 
 
 def _remove_locks(state_dir: StateDir) -> None:
-    """Lock files of killed tasks and sessions: the kernel let go of the lock, the name stayed."""
+    """Lock files of killed tasks and sessions: only the name stayed."""
     for path in (*state_dir.root.glob("tracepack/*.lock"), *state_dir.root.glob("locks/*.lock")):
         lock = FileLock(path)
         with suppress(LockedError, RecordError):
@@ -403,7 +398,10 @@ class Supervisor:
         try:
             if answer is not None:
                 state = fold([await tracer.append(answer)], state)
-            executor = self._make_executor(state.request)
+            make = self._make_executor
+            needless = answer is not None and answer.data["action"] in {"accept", "stop"}
+            name = state.request.executor.name
+            executor = FallbackExecutor([name], lambda _: make(state.request)) if needless else make(state.request)
         except BaseException:
             await tracer.close()
             raise

@@ -134,6 +134,8 @@ def test_small_talk_costs_one_turn_and_a_question_none(shop: Path) -> None:
     session.prompt("thank you for that")
     assert session.stop("You are welcome.")["decision"] == "block"
     assert "NOT VERIFIED" in session.stop("There was nothing to change.")["systemMessage"]
+    assert pm("respond", "2", "accept", cwd=shop).code == 0  # no Claude Code is on this PATH: nobody asks it
+    assert json.loads(pm("show", "2", "--json", cwd=shop).out)["status"] == "COMPLETE"
     session.prompt()
     (shop / "calc.py").write_text(OLD_MARK + MENDED)
     assert "nothing found" in session.stop()["systemMessage"]

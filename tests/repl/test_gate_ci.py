@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,8 @@ import pytest
 import yaml
 
 from runner.hosts import HOSTS
-from tests.repl.support import command_line, pm
-from tests.repl.test_gate_command import MENDED, OLD_MARK, SCHEMA, git, shop
+from tests.repl.support import command_line, environment, pm
+from tests.repl.test_gate_command import MENDED, OLD_MARK, RUN_TESTS, SCHEMA, git, shop
 from tests.repl.test_gate_hooks import Session
 
 pytestmark = pytest.mark.torture  # seconds a test: programs are really run
@@ -130,15 +131,22 @@ def test_the_plugin_holds_the_hooks_that_the_command_installs() -> None:
     assert hooks == {event: [HOSTS["claude"].entry("pm gate hook claude", event)] for event in HOSTS["claude"].events}
 
 
-def test_the_steps_are_pinned_and_the_hooks_of_pre_commit_run(shop: Path) -> None:
+def test_the_steps_are_pinned_and_the_hooks_of_pre_commit_run(shop: Path, program: Path) -> None:
     used = [step["uses"] for step in ACTION["runs"]["steps"] if "uses" in step]
     assert used
     assert all(re.search(r"@[0-9a-f]{40}$", one) for one in used)
+    python = next(step["with"] for step in ACTION["runs"]["steps"] if "setup-python" in step.get("uses", ""))
+    assert python["update-environment"] is False  # the tests run with the job's own Python
+    (shop / ".pm-orchestrator").mkdir()
+    (shop / ".pm-orchestrator" / "config.toml").write_text(f'[run]\ntest = "{RUN_TESTS}"\n[gate]\nstrength_time = 0\n')
+    git(shop, "add", "-f", ".pm-orchestrator/config.toml")
+    git(shop, "commit", "-qm", "policy")
+    pm("config", "trust", "--yes", cwd=shop)
+    fast, full = (shlex.split(hook["entry"]) for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text()))
     (shop / "calc.py").write_text(OLD_MARK + MENDED)
     git(shop, "add", "-A")
-    codes = []
-    for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text()):
-        program, *words = hook["entry"].split()
-        assert program == "pm"
-        codes.append(pm(*words, cwd=shop).code)
-    assert codes == [0, 6]
+    path = {**environment(), "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    assert subprocess.run(fast, cwd=shop, env=path, check=False).returncode == 0
+    git(shop, "commit", "-qm", "mended")  # at a push nothing is staged
+    pushed = {**path, "PRE_COMMIT_FROM_REF": "HEAD~1", "PRE_COMMIT_TO_REF": "HEAD"}
+    assert subprocess.run(full, cwd=shop, env=pushed, check=False).returncode == 0

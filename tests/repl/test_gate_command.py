@@ -250,9 +250,13 @@ def test_a_change_cannot_soften_the_policy_that_it_has_to_pass(shop: Path) -> No
     git(shop, "add", "-f", ".pm-orchestrator/config.toml")
     git(shop, "commit", "-qm", "policy")
     git(shop, "checkout", "-qb", "topic")
+    (shop / "calc.py").write_text(MENDED)
+    pm("config", "trust", "--yes", cwd=shop)
+    assert gate(shop, "--since", "main").code == 0  # the base's policy is the one that is trusted here
     (state / "config.toml").write_text('[run]\ntest = "true"\n[gate]\ntests = "change"\n')
     (shop / "calc.py").write_text(BROKEN + "# no better\n")
     git(shop, "commit", "-qam", "soften")
+    pm("config", "trust", "--yes", cwd=shop)
     assert gate(shop, "--since", "main").code == 6  # what the base names runs only on the user's word
     failed = gate(shop, "--since", "main", "--trust-base", "--json")
     assert (failed.code, json.loads(failed.out)["tests"]["command"]) == (1, RUN_TESTS)

@@ -140,21 +140,25 @@ def _against_git(context: Context, arguments: Namespace) -> tuple[Wanted, Settin
 def _policy_at(context: Context, arguments: Namespace, tree: Tree) -> Settings:
     """The settings with the project's file as the base has it: a change does not soften the gate it has to pass.
 
-    `--trust-base` vouches for that file and for the commands that are found in the base.
+    `--trust-base` vouches for that file and for the commands found in the base; so does the trust in the folder,
+    where it is bound to this very file.
     """
     import tempfile
 
-    from tracer.settings.layers import load_settings
+    from tracer.settings.layers import load_settings, trust_store
+    from tracer.settings.trust import folder_trusted, trusted_file
 
-    text = tree.text_at(arguments.since, Path(os.path.realpath(context.state_root)) / "config.toml")
+    root, name = Path(os.path.realpath(context.state_root)), "config.toml"
+    text, store = tree.text_at(arguments.since, root / name), trust_store(context.environ)
+    same = text is None or trusted_file(store, root, name, text)
     with tempfile.TemporaryDirectory(prefix="pm-policy-") as folder:
-        (Path(folder) / "config.toml").write_bytes(text or b"")
+        (Path(folder) / name).write_bytes(text or b"")
         return load_settings(
             project=Path(folder),
             environ=context.environ,
             extra_file=arguments.config,
             flags=context.setting_flags(),
-            vouched=arguments.trust_base,
+            vouched=arguments.trust_base or (same and folder_trusted(store, root)),
         )
 
 

@@ -29,6 +29,7 @@ FIXED: dict[str, Any] = {"output": "Fixed: `total` no longer adds 1.", "files": 
 LAZY: dict[str, Any] = {"output": "I looked at prices.py. The total is right now.", "files": {}}
 TOLD: dict[str, Any] = {"output": "It returns 0 for an empty list.", "files": {}}
 ROOMS = ("pm_orchestrator", "tracer", "runner", "collector", "service", "repl")
+WHO = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 SCRIPTS = {"start": [LAZY, FIXED], "developer": [FIXED, TOLD], "prompt-engineer": [FIXED, FIXED]}
 
 
@@ -64,8 +65,7 @@ def shop(tmp_path: Path) -> Path:
     pm.chmod(0o755)
     made = re.search(r"^```bash\n(.*?)^```", (DOCS / "start.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert made is not None
-    who = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    subprocess.run(["bash", "-ec", made[1]], cwd=tmp_path, check=True, timeout=30, env={**os.environ, **who})
+    subprocess.run(["bash", "-ec", made[1]], cwd=tmp_path, check=True, timeout=30, env={**os.environ, **WHO})
     return tmp_path / "shop"
 
 
@@ -76,6 +76,7 @@ def test_every_command_of_a_guide_runs_and_shows_what_the_guide_shows(shop: Path
     replies.write_text("".join(json.dumps(reply) + "\n" for reply in SCRIPTS.get(page.stem, [FIXED])))
     environ = {
         **os.environ,
+        **WHO,
         "PATH": f"{shop.parent / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "PM_EXECUTOR": "scripted",

@@ -24,6 +24,8 @@ def install(context: Context, arguments: Namespace) -> int:
     plan = plan_install(path, hooks, mark=_mark(host), frame=host.frame, environ=context.environ)
     if not user:
         plan = plan._replace(mode=0o644)  # it is there to be committed
+        if not command.startswith("pm "):
+            context.output.note(f"no pm is on PATH: {escape(command)} works on this machine alone, do not commit it")
     code = apply_plan(context, arguments, plan, "installed")
     if host.note:
         context.output.note(f"next:  {host.note}")

@@ -277,6 +277,12 @@ def test_a_base_that_is_none_is_a_usage_error(shop: Path, words: tuple[str, ...]
     assert gate(shop, "--fast", *words).code == 2
 
 
+def test_a_commit_that_git_does_not_know_is_put_right_by_what_helps_here(shop: Path) -> None:
+    assert "next:  git branch -a" in gate(shop, "--fast", "--since", "origin/main").err
+    (shop / ".git" / "shallow").write_text(git(shop, "rev-parse", "HEAD"))
+    assert "next:  git fetch --unshallow" in gate(shop, "--fast", "--since", "origin/main").err
+
+
 def test_before_the_first_commit_and_without_git(project: Path) -> None:
     (project / "a.py").write_text("X = 1\n")
     assert "is in no git repository" in gate(project, "--fast").err

@@ -272,6 +272,7 @@ def test_hooks_are_shown_merged_and_removed_without_a_trace(shop: Path, host: st
     assert shown.code == 0
     assert f"gate hook {host}" in shown.err
     assert path.stat().st_mode & 0o777 == (0o644 if scope == "--project" else 0o600)  # a project's is committed
+    assert ("do not commit it" in shown.err) is (scope == "--project")  # no pm is on this PATH
     assert pm("gate", "install", host, scope, "--yes", cwd=shop).out.startswith("nothing to change")
     assert pm("gate", "uninstall", host, scope, "--yes", cwd=shop).code == 0
     kept = [one for one in path.parents[1].rglob("*") if "pm-orchestrator" not in str(one) and ".local" not in str(one)]

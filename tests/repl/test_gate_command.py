@@ -188,6 +188,7 @@ def test_known_findings_reject_nothing_and_new_ones_do(shop: Path) -> None:
     git(shop, "commit", "-qm", "a clean checkout with old findings")
     written = gate(shop, "--write-baseline", "all.json")
     assert (written.code, written.out) == (0, "3 findings written to all.json\n")
+    assert gate(shop, "--write-baseline", "none.json", "--staged").out == "0 findings written to none.json\n"
 
 
 def test_a_pull_request_cannot_extend_its_own_baseline(shop: Path) -> None:

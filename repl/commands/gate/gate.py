@@ -198,7 +198,7 @@ def _close(context: Context, arguments: Namespace, wanted: Wanted, gated: Gated,
     """Keep the verdict, show it in each form that is wanted, and end with its exit code."""
     output, verdict, code = context.output, gated.verdict, gated.exit_code
     if arguments.write_baseline:
-        return _write_baseline(context, arguments, verdict.issues)
+        return _write_baseline(context, arguments, verdict.issues if wanted.changes.files else ())
     files = [one._asdict() for one in count_files(wanted.changes.diff, wanted.changes.paths)]
     nothing = not wanted.changes.files
     if nothing:

@@ -103,6 +103,20 @@ def test_staged_is_judged_as_the_index_holds_it_and_the_index_stays(shop: Path) 
     assert git(shop, "for-each-ref", "refs/pm-orchestrator") == ""
 
 
+@pytest.mark.parametrize("words", [("--all",), ("calc.py",)])
+def test_a_hook_of_git_judges_what_this_commit_takes_along(shop: Path, words: tuple[str, ...]) -> None:
+    hook = shop / ".git" / "hooks" / "pre-commit"
+    hook.write_text('#!/bin/sh\nenv | grep ^GIT_INDEX_FILE >../index\ncp "$GIT_INDEX_FILE" ../taken\n')
+    hook.chmod(0o755)
+    (shop / "calc.py").write_text(MENDED + "# TODO: taken along\n")
+    git(shop, "commit", "-qm", "all", *words)
+    git(shop, "reset", "-q", "--soft", "HEAD~1")
+    git(shop, "restore", "--staged", "calc.py")
+    assert (shop.parent / "index").read_text().strip() != "GIT_INDEX_FILE=.git/index"
+    assert gate(shop, "--fast", "--staged").code == 6
+    assert gate(shop, "--fast", "--staged", GIT_INDEX_FILE=str(shop.parent / "taken")).code == 1
+
+
 def _fact(change: str, verification: str, *, since: bool = True, fast: bool = False) -> dict[str, Any]:
     base, _, tree = change.partition(">")
     told = {"base": f"git:{base}" + ("" if since else "@blob"), "tree": tree, "verification": verification}

@@ -265,10 +265,10 @@ class SnapshotMaker:
         self.scope = Scope(git.top, folder, excluded=place.excluded)
         self.sorter = Sorter(git, self.scope, place=place, nested=self._nested)
 
-    def staged(self) -> str:
-        """The tree of the user's index as it is, whatever the disk holds; GitError where it is none."""
+    def staged(self, index: str | None = None) -> str:
+        """The tree of the user's index (or of another: git's for this commit) as it is; GitError where it is none."""
         with small_index(self._repository, self._place.store) as git:
-            self._start(git, cast("Path", git.index), start=None, tree=None)
+            self._start(git, cast("Path", git.index), start=None, tree=None, index=index)
             return write_tree(git, self.scope)
 
     def make(self, *, start: Snapshot | None = None, tree: str | None = None, light: bool = False) -> Snapshot:
@@ -306,13 +306,15 @@ class SnapshotMaker:
             Path(f"{own}.lock").unlink(missing_ok=True)
         return Snapshot(made.tree, own, self._plain, made.overlay, git.heeds_modes, stamp)
 
-    def _start(self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None) -> None:
+    def _start(
+        self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None, index: str | None = None
+    ) -> None:
         if start is not None:
             shutil.copy2(start.index_file, own)  # with its time: git tells by it which entries it must read again
             lay_over(git, start.overlay)
             return
         try:
-            shutil.copy2(git.git_dir / "index", own)
+            shutil.copy2(index or git.git_dir / "index", own)
         except FileNotFoundError:  # nothing was ever added
             self._start_afresh(git, tree)
             return

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 import pm_orchestrator
 from runner.gate.verdict import team_criteria
@@ -101,6 +102,25 @@ def test_every_command_of_a_guide_runs_and_shows_what_the_guide_shows(shop: Path
         printed = {plain(line) for line in told.splitlines()}
         missing = [line for line in step.shown if plain(line) not in printed]
         assert not missing, f"{step.command} does not show {missing}, but:\n{told}"
+
+
+def test_the_files_for_ci_are_yaml_and_the_action_has_the_inputs_that_its_page_tells() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))]
+    blocks = [block for text in texts for block in re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
+    assert all(isinstance(yaml.safe_load(block), (dict, list)) for block in blocks)
+    told = re.findall(
+        r"^\| `([a-z-]+)` \|[^|]+\|[^|]+\|$", (DOCS / "gate.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    assert sorted(told) == sorted(action["inputs"])
+    hooks = [one["id"] for one in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))]
+    used = [
+        hook["id"]
+        for block in blocks
+        if "default_install" in block
+        for hook in yaml.safe_load(block)["repos"][0]["hooks"]
+    ]
+    assert used == hooks
 
 
 def test_no_sentence_of_a_guide_is_longer_than_forty_words() -> None:

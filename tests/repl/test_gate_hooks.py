@@ -153,6 +153,7 @@ def test_a_question_in_a_session_changes_no_verdict(shop: Path) -> None:
     assert "nothing found" in session.stop()["systemMessage"]
     status = pm("gate", "--status", cwd=shop)  # what failed is a part of this tree still
     assert (status.code, status.out.startswith("stale: FAILED (gate,")) == (6, True), status
+    assert "only what changed since was judged again: pm gate" in status.err
     assert pm("gate", "--fast", cwd=shop).code == 1
 
 

@@ -315,6 +315,7 @@ def _status(context: Context, arguments: Namespace) -> int:
     told = f"{word} ({fact.get('by', '?')}, {fact.get('timestamp', '?')})"
     if not holds:
         context.output.line(f"stale: {told}")
+        context.output.note(f"  {found.lacking}: pm gate")
         context.output.failure("gate", LimitError(f"stale: {told}", why=found.lacking, next_step="pm gate"), 6, fields)
         return 6
     context.output.line(f"holds: {told}")

@@ -182,7 +182,7 @@ async def _files(made: Environment, folder: Path) -> AsyncIterator[dict[str, Any
         yield file
     yield _text("tests/test.sh", "#!/bin/sh\nexec python3 /tests/verify.py\n", executable=True)
     yield _text("tests/task.json", json.dumps(await _measure(made), indent=1) + "\n")
-    for name, text in _programs().items():
+    for name, text in programs().items():
         yield _text(f"tests/{name}", text)
 
 
@@ -195,12 +195,16 @@ while IFS= read -r path; do rm -f "$target/$path"; done < "$here/gone.txt"
 """
 
 
+_READER: Final = ("tracer.redaction.cuts", "runner.checks.reports", "runner.checks.report_formats")  # as they import
+
+
 @cache
-def _programs() -> dict[str, str]:
+def programs() -> dict[str, str]:
     """The verifier, and our own readers of test reports, which it runs."""
-    checks = files("runner.checks")
-    reader = {f"reader/{name}.txt": checks / f"{name}.py" for name in ("reports", "report_formats")}
-    found = {"verify.py": files("collector.handover") / "harbor_verify.txt", **reader}
+    found = {"verify.py": files("collector.handover") / "harbor_verify.txt"}
+    for number, name in enumerate(_READER):
+        package, _, module = name.rpartition(".")
+        found[f"reader/{number}.{name}.txt"] = files(package) / f"{module}.py"
     return {name: place.read_text(encoding="utf-8") for name, place in found.items()}
 
 

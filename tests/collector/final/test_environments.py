@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from collector.handover.environments import programs
 from collector.handover.sets import PROVEN, SetRequest, export_set
 from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
@@ -21,8 +22,6 @@ from tests.collector.qa.rigs import RUNNER, a_collector, a_repository, quick_set
 from tests.support.tools import need, need_program
 from tracer.errors import NotFoundError
 from tracer.redaction.engine import build_redactor
-
-pytestmark = pytest.mark.machine  # bubblewrap
 
 FORGERY = 'mkdir -p .pm-report; echo \'<s><testcase name="half" classname="tests.half"/></s>\' > .pm-report/junit.xml'
 CHEATS: dict[str, dict[str, str | None]] = {
@@ -78,8 +77,10 @@ def reward(task: Path, folder: Path, act: Callable[[Path], object]) -> tuple[int
     act(code)
     shutil.copytree(task / "tests/code", pristine)
     said = subprocess.run(
-        [sys.executable, "-I", task / "tests/verify.py", "--code", code, "--pristine", pristine, "--logs", folder],
-        check=True, capture_output=True, text=True, env={"PATH": os.environ["PATH"]},
+        # -S: as in the task's image, where none of our packages are, this repository least of all
+        [sys.executable, "-I", "-S", task / "tests/verify.py", "--code", code, "--pristine", pristine,
+         "--logs", folder],
+        check=True, capture_output=True, text=True, cwd=folder, env={"PATH": os.environ["PATH"]},
     )  # fmt: skip
     ctrf = json.loads((folder / "ctrf.json").read_text())["results"]
     return json.loads((folder / "reward.json").read_text())["reward"], ctrf, said.stdout
@@ -102,6 +103,39 @@ def change(files: dict[str, str | None]) -> Callable[[Path], object]:
     return act
 
 
+LONG = "a message that is cut in the report " * 40
+SPOKEN = {
+    "JUnit": f"<s><testcase name='half' classname='tests'/><testcase name='old' classname='tests'><failure>{LONG}"
+    "</failure></testcase></s>",
+    "TAP": f"TAP version 14\nok 1 - half\nnot ok 2 - old\n  ---\n  message: {LONG}\n  ...\n1..2\n",
+    "CTRF": json.dumps({"results": {"tool": {"name": "t"}, "summary": {}, "tests": [
+        {"name": "half", "status": "passed"}, {"name": "old", "status": "failed", "message": LONG}]}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", SPOKEN)
+def test_the_verifier_of_a_task_reads_reports_with_nothing_but_the_standard_library(form: str, tmp_path: Path) -> None:
+    task = tmp_path / "task"
+    for name, text in programs().items():
+        place = task / "tests" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    (task / "environment/code").mkdir(parents=True)
+    (task / "tests/code").mkdir()
+    (task / "tests/code/report").write_text(SPOKEN[form])
+    wanted = "tests::half" if form == "JUnit" else "half"
+    measure = {
+        "fail_to_pass": [wanted], "pass_to_pass": [], "build": [], "command": ["cp", "report", "said.xml"],
+        "reports": ["said.*"], "report_folder": "/code/.pm-report", "environment": {}, "told_by_output": False,
+        "timeout": 60, "protected": "^tests/", "looks": "PYTEST_CURRENT", "left_out": [".pm-report"], "base": [],
+    }  # fmt: skip
+    (task / "tests/task.json").write_text(json.dumps(measure))
+    (tmp_path / "run").mkdir()
+    said, ctrf, why = reward(task, tmp_path / "run", change({}))
+    assert (said, ctrf["summary"]["passed"], ctrf["summary"]["failed"]) == (1, 1, 1), why
+
+
+@pytest.mark.machine  # bubblewrap
 @pytest.mark.torture
 async def test_a_proven_fix_becomes_a_task_that_gives_1_to_it_and_0_to_nothing_and_to_every_cheat(
     tmp_path: Path,

@@ -252,10 +252,11 @@ class Collector:
     async def create(self, sent: bytes | Mapping[str, Any], *, access: Access = ADMIN) -> Created:
         """Open a trace; with a `trace_id` of the caller's own the call may be repeated, and gives a further key.
 
-        Raises ForbiddenError: `access` is held to another developer or project.
+        A token that is held to a developer says whose trace it is, whatever id the recorder made for itself.
+        Raises ForbiddenError: `access` is held to another project.
         """
         raw = sent if isinstance(sent, bytes) else orjson.dumps(sent)
-        asked = prepare_create(raw, key=self._key, redactors=self._redactors)
+        asked = prepare_create(raw, key=self._key, redactors=self._redactors, developer=access.developer)
         trace_id = asked.trace_id or new_id()
         self._check(access, trace_id, asked.metadata)
         row = TraceRow(trace_id=trace_id, created_at_ms=now_epoch_ms(), metadata=asked.metadata)
@@ -439,7 +440,12 @@ class Collector:
     @staticmethod
     def _check(access: Access, trace_id: str, metadata: Mapping[str, Any]) -> None:
         if not access.opens(trace_id, metadata):
-            raise ForbiddenError("this token belongs to another trace, developer or project")
+            held = {"trace": access.trace_id, "developer": access.developer, "project": access.project}
+            raise ForbiddenError(
+                f"this token is held to {', '.join(f'{name} {value}' for name, value in held.items() if value)}",
+                why=f"trace {trace_id} is another's",
+                next_step="a token for it: on the collector, pm admin tokens new --developer ID --project REPO_ID",
+            )
 
     # -- reading
 

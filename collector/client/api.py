@@ -44,6 +44,10 @@ class TooLargeError(LimitError):
     """413: an event, a blob or the whole trace is larger than the collector takes."""
 
 
+class UnknownBlobError(UsageError):
+    """422: a blob that is named is not there yet."""
+
+
 def retry_after_s(headers: Mapping[str, str], *, default: float) -> float:
     """Seconds to wait before the next try: the server's word where it is a number, at most a minute."""
     try:
@@ -58,7 +62,7 @@ def unreachable(address: str, why: str) -> UnavailableError:
     return UnavailableError(
         f"the collector at {address} cannot be reached",
         why=f"{why}; {_SAFE}",
-        next_step="pm serve   or set PM_CAPTURE_SERVER",
+        next_step="pm serve on its machine, or another address: --server URL",
     )
 
 
@@ -83,7 +87,9 @@ def refusal(status: int, body: bytes, *, address: str, doing: str) -> PmError:
             f"{what}: too large", why=why, next_step=given or "raise the collector's limit, or send less"
         )
     if status in {400, 405, 415, 422}:
-        return UsageError(
+        told = problem.get("errors")
+        rules = [each.get("rule") for each in told if isinstance(each, dict)] if isinstance(told, list) else []
+        return (UnknownBlobError if "unknown_blob" in rules else UsageError)(
             f"{what}: it is not valid", why=why, next_step=given or "correct what is named, and send it again"
         )
     if status in {429, 503}:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from collector.client.api import CollectorClient, TooLargeError
+from collector.client.api import CollectorClient, TooLargeError, UnknownBlobError
 from collector.client.spool import Line, Spool
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import ConflictError, CredentialsError, TraceError, UsageError
@@ -88,16 +88,21 @@ class _Sender:
         if not self._client.token:
             raise CredentialsError(
                 "no key for the collector",
-                why="creating a trace needs an admin token; the serve token is one",
+                why="a new trace needs a contributor's token, which whoever runs the collector gives you",
                 next_step="PM_CAPTURE_TOKEN=…   or   --token-file FILE",
             )
         request = spool.header.get("request")
         if not isinstance(request, dict):
             raise TraceError("the capture's header holds no request", next_step="pm capture new starts another")
-        await self._put_blobs(request, key=self._client.token)
-        answer = await self._client.create({**request, "trace_id": spool.trace_id})
+        body = {**request, "trace_id": spool.trace_id}
+        try:
+            answer = await self._client.create(body)
+        except UnknownBlobError:  # the bundle leaves when all else of the trace is accepted, and not before
+            await self._put_blobs(request, key=self._client.token)
+            answer = await self._client.create(body)
         if isinstance(answer.get("ingest_key"), str) and answer["ingest_key"]:
             spool.keep_key(answer["ingest_key"])
+        spool.update_header(server=self._client.address)
         spool.note_sent(created=True)
 
     async def _go_on_where_the_server_is(self) -> None:

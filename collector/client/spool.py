@@ -265,13 +265,10 @@ class Spool:
         return now
 
     def bind(self, server: str) -> None:
-        """Say which collector this capture goes to; what another one has counts for nothing here."""
-        if self.header.get("server") == server:
-            return
-        if self.sent.created:
+        """Forget what another collector has of this capture; once it is created at `server`, it belongs there."""
+        if self.sent.created and self.header.get("server") != server:
             (self.folder / "ingest-key").unlink(missing_ok=True)
             self.note_sent(created=False, seq=0, finalized=False)
-        self.update_header(server=server)
 
     @property
     def ingest_key(self) -> str:

@@ -53,9 +53,11 @@ class PreparedEnd:
     references: frozenset[str] = frozenset()
 
 
-def prepare_create(raw: bytes, *, key: bytes, redactors: CaptureRedactors) -> PreparedTrace:
-    """What `POST /traces` sent, as it is stored."""
+def prepare_create(raw: bytes, *, key: bytes, redactors: CaptureRedactors, developer: str = "") -> PreparedTrace:
+    """What `POST /traces` sent, as it is stored; by `developer`, where the sender's token says who that is."""
     value = parse_json(raw)
+    if developer and isinstance(value, dict) and isinstance(value.get("developer"), dict):
+        value["developer"]["developer_id"] = developer
     sent = _validated(CreateTrace, value)
     if sent.store == "raw" and not sent.developer.consent_flags.store_raw_code:
         raise IntakeError(

@@ -18,7 +18,7 @@ from collector.client.spool import Spool, find_spool, list_spools
 from collector.recorder.begin import begin_capture, check_store, create_request
 from collector.recorder.consent import Consent
 from repl.commands.captures.consent import ask_yes, bug_from, can_ask, person_from
-from repl.commands.captures.server import capture_redactor, client_for, server_address
+from repl.commands.captures.server import capture_redactor, client_for, named_server
 from repl.present.text import age_text, count_text, escape, one_line, size_text
 from tracer.clock import now_epoch_ms
 from tracer.durable import output_file
@@ -134,7 +134,7 @@ async def new(context: Context, arguments: Namespace) -> int:
     spool = begin_capture(
         context.state_root,
         request,
-        server=server_address(context, arguments),
+        server=named_server(context, arguments),
         kind="client",
         redactor=capture_redactor(context),
         trace_id=(arguments.trace_id or "").lower(),

@@ -32,7 +32,7 @@ from repl.commands.captures.consent import (
     preview_fields,
     preview_lines,
 )
-from repl.commands.captures.server import capture_redactor, client_for, server_address
+from repl.commands.captures.server import capture_redactor, client_for, named_server, server_address
 from repl.present.text import count_text, escape
 from tracer.durable import output_file
 from tracer.errors import ConflictError, NotFoundError, PmError, RecordError, UsageError
@@ -54,7 +54,7 @@ async def record(context: Context, arguments: Namespace) -> int:
     person = person_from(context, arguments, git)
     store = arguments.store or "redacted"
     check_store(store, person.consent)
-    address = server_address(context, arguments)
+    address = named_server(context, arguments)
     key = load_key(context.state_root)
     request = create_request(
         git,
@@ -137,13 +137,13 @@ async def _after(context: Context, arguments: Namespace, spool: Spool) -> None:
         if not can_ask(context):
             output.note(f"kept here: nobody said yes · {later} sends it, or --yes")
             return
-        if not ask_yes(context, f"Send this to {spool.header['server']}?", default=True):
+        if not ask_yes(context, f"Send this to {server_address(context, arguments, spool)}?", default=True):
             output.note(f"kept here · {later} sends it, pm record discard {spool.trace_id[:8]} deletes it")
             return
     try:
         await send_now(context, arguments, spool)
     except PmError as error:
-        error.next_step = later
+        error.next_step = f"{error.next_step}; then {later}" if error.next_step else later
         raise
 
 
@@ -347,7 +347,7 @@ def status(context: Context, arguments: Namespace) -> int:
     title = spool.header["request"]["task"]["bug_report"]["title"]
     context.output.line(escape(f"{spool.trace_id}  {state['state']}  {title}"))
     context.output.line(
-        f"  {count_text(state['events'], 'event')}, {state['sent']} of them at {spool.header.get('server')}"
+        f"  {count_text(state['events'], 'event')}, {state['sent']} of them at {server_address(context, arguments, spool)}"
     )
     if state["state"] == "open":
         context.output.line("  cut off before its end: pm record resume goes on, pm record upload sends it")

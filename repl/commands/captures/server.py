@@ -18,7 +18,7 @@ _TOKEN: Final = "PM_CAPTURE_TOKEN"  # noqa: S105 - the variable's name
 
 
 def server_address(context: Context, arguments: Namespace, spool: Spool | None = None) -> str:
-    """`--server`, else the address the capture was begun for, else the setting.
+    """`--server`, else where the capture is or was to go by that flag, else the setting as it is now.
 
     Raises ConfigError: it is no address.
     """
@@ -29,6 +29,15 @@ def server_address(context: Context, arguments: Namespace, spool: Spool | None =
     begun = str(spool.header.get("server") or "") if spool is not None else ""
     address = given or begun or str(settings.get("capture.server"))
     return checked_address(address, allow_http=bool(settings.get("capture.allow_http")))
+
+
+def named_server(context: Context, arguments: Namespace) -> str:
+    """The address of `--server`, empty without the flag: what is sent later goes where the setting points then.
+
+    Raises ConfigError: what would be used is no address.
+    """
+    address = server_address(context, arguments)
+    return address if arguments.server else ""
 
 
 def client_for(

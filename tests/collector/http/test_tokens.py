@@ -91,7 +91,8 @@ def test_each_role_may_do_what_it_is_for_and_nothing_else(project: Path, capsys:
                 )
 
             assert (role, each(own, "dev-1")) == (role, wanted)
-            assert (role, each(other.trace_id, "dev-2")) == (role, (403, 200, 403, 403, 403, 403, 403, 403))
+            # What it creates is its developer's, whatever id the recorder sent; another's opens to none.
+            assert (role, each(other.trace_id, "dev-2")) == (role, (wanted[0], 200, 403, 403, 403, 403, 403, 403))
             assert asked("GET", f"/blobs/{blob}") == 403, "of which trace?"
             assert asked("GET", "/revocations") == 403, "of all developers?"
             assert asked("GET", "/tasks") == 401
@@ -103,6 +104,27 @@ def test_each_role_may_do_what_it_is_for_and_nothing_else(project: Path, capsys:
         rows = said(capsys, "admin", "audit", "--limit", "500")["audit"]
         assert {(row["role"], row["action"]) for row in rows} >= {("contributor", "delete"), ("reviewer", "read")}
     assert main(["admin", "tokens", "new", "--role", "contributor"]) == 2
+
+
+def test_a_token_says_whose_trace_it_makes_and_opens_no_other_by_repeating_its_creation(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--role", "contributor", "--developer", "dev-17", "--project", "shop")
+    bound = said(capsys, "admin", "tokens", "new", *flags)["token"]
+    headers = {"authorization": f"Bearer {bound}"}
+    recorded = new_trace() | {"trace_id": "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a10"}
+    recorded["developer"]["developer_id"] = "dev-05d10805a7e31f4c"
+    with serving(project, []) as served:
+        assert served.client.post("/traces", json=recorded).status_code == 201, "the operator's, under the id it has"
+        recorded["repo"]["repo_id"] = "shop"
+        assert served.client.post("/traces", json=recorded, headers=headers).status_code == 409
+        recorded["trace_id"] = "3f0c4a52-7d1e-4c55-9b11-0a2f6f1f8a11"
+        for _ in range(2):
+            assert served.client.post("/traces", json=recorded, headers=headers).status_code == 201
+        (own,) = served.client.get("/traces", headers=headers).json()["traces"]
+        assert own["developer"]["developer_id"] == "dev-17"
+        refused = served.client.post("/traces", json=recorded | {"repo": new_trace()["repo"]}, headers=headers)
+        assert (refused.status_code, "developer dev-17, project shop" in refused.text) == (403, True)
 
 
 def test_whose_profile_is_approved(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

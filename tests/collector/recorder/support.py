@@ -165,8 +165,10 @@ def ok(value: Any, status: int = 200) -> tuple[int, dict[str, str], bytes]:
     return status, {"content-type": "application/json"}, json.dumps(value).encode()
 
 
-def problem(status: int, code: str, detail: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    body = {"status": status, "code": code, "detail": detail, "next": ""}
+def problem(
+    status: int, code: str, detail: str, *, rule: str = "", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    body = {"status": status, "code": code, "detail": detail, "next": "", "errors": [{"rule": rule}]}
     return status, {"content-type": "application/problem+json", **headers}, json.dumps(body).encode()
 
 

@@ -75,9 +75,11 @@ def test_events_are_safe_when_nobody_is_there_and_go_out_later(at: Desk) -> None
     assert "nothing is lost" in ran.err
     assert "next:" in ran.err
     with wire() as server:
-        again = capture(at, server, "append", spool.trace_id, "--server", server.address)
+        again = capture(at, server, "append", spool.trace_id)
         assert again.code == 0, again.err
         assert len(server.events) == 1
+        elsewhere = capture(at, None, "append", spool.trace_id)
+        assert elsewhere.code == 0, "what one collector has is not begun at another because a setting changed"
 
 
 def test_the_same_events_again_are_taken_once(at: Desk) -> None:

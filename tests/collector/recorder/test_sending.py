@@ -10,7 +10,7 @@ import pytest
 from collector.client.api import CollectorClient, TooLargeError, checked_address
 from collector.client.send import Sending, send_spool
 from collector.client.spool import Draft, Spool
-from tests.collector.recorder.support import Asked, Wire, problem, spool_in, thought, wire
+from tests.collector.recorder.support import Asked, Wire, create_request, problem, spool_in, thought, wire
 from tracer.errors import (
     ConfigError,
     ConflictError,
@@ -185,6 +185,32 @@ def test_a_revoked_key_is_told_and_the_spool_stays(tmp_path: Path) -> None:
     with wire() as server, pytest.raises(CredentialsError, match="refused the key"):
         send(spool, server, token="revoked")
     assert len(list(spool.lines())) == 1
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_the_history_leaves_when_the_collector_took_the_trace_and_not_before(tmp_path: Path, refused: bool) -> None:
+    spool = spool_in(tmp_path)
+    held = spool.blobs.put_bytes(b"# v2 git bundle")
+    request = create_request()
+    spool.update_header(request={**request, "repo": {**request["repo"], "bundle_blob_id": held}})
+    with wire() as server:
+
+        def first(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+            assert (asked.method, asked.path) == ("POST", "/traces")
+            return (
+                problem(403, "credentials", "of another")
+                if refused
+                else problem(422, "usage", "no", rule="unknown_blob")
+            )
+
+        server.answers.append(first)
+        if refused:
+            with pytest.raises(CredentialsError):
+                send(spool, server)
+        else:
+            send(spool, server)
+        assert bool(server.blobs) is not refused
+        assert len(server.created) == (0 if refused else 1)
 
 
 def test_without_any_key_nothing_is_asked(tmp_path: Path) -> None:

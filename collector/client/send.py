@@ -144,14 +144,15 @@ class _Sender:
     async def _put_blobs(self, value: Any, *, key: str) -> None:
         """Put every blob that `value` names and this spool holds, each once."""
         for blob_id in _named_blobs(value):
-            if blob_id in self._put or not _holds(self._spool.blobs, blob_id):
+            if blob_id in self._put or not holds(self._spool.blobs, blob_id):
                 continue
             await self._client.put_blob(blob_id, self._spool.blobs.path_of(blob_id), key=key)
             self._put.add(blob_id)
             self._blobs += 1
 
 
-def _holds(blobs: DirectoryBlobs, blob_id: str) -> bool:
+def holds(blobs: DirectoryBlobs, blob_id: str) -> bool:
+    """Whether the blob is here."""
     try:
         return blobs.has(blob_id)
     except UsageError:  # no id at all: the collector says so better

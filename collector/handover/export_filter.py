@@ -59,6 +59,13 @@ def parse_where(text: str) -> Where:
     return lambda trace: bool(value(trace))
 
 
+def fields_in(text: str) -> set[str]:
+    """The fields that a condition names."""
+    return {name for node in ast.walk(ast.parse(text.strip() or "0", mode="eval")) if (name := _dotted(node))} & {
+        *FIELDS
+    }
+
+
 def _condition(node: ast.expr, text: str) -> _Value:
     match node:
         case ast.BoolOp(op=ast.And(), values=parts):
@@ -155,7 +162,7 @@ def _constant(value: Any) -> tuple[_Value, str | None]:
     return lambda _: value, kind
 
 
-def _dotted(node: ast.expr) -> str | None:
+def _dotted(node: ast.AST) -> str | None:
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):

@@ -24,7 +24,7 @@ from collector.final.consent import revocations
 from collector.final.qa_facts import fold_qa
 from collector.handover.environments import unpack
 from collector.handover.export import ExportFormat, export_pieces, fields_of, redaction_version, write_export
-from collector.handover.export_filter import parse_where
+from collector.handover.export_filter import fields_in, parse_where
 from collector.handover.near_duplicates import NearDuplicate, Sketch, Sketching, near_duplicates
 from collector.handover.revoked import LIST, revocation_list
 from collector.store.blobs import Contents
@@ -323,7 +323,9 @@ async def _write(
         shards.close()
     if not entries:
         raise NotFoundError(
-            "no trace to export", why=_why_none(left_out), next_step="widen --where, or finalize the traces first"
+            "no trace to export",
+            why=await _why_none(request.where, left_out, store),
+            next_step="widen --where, or finalize the traces first",
         )
     pairs = await asyncio.to_thread(near_duplicates, sketches)
     manifest = _manifest(request, entries, shards, left_out, pairs)
@@ -425,9 +427,12 @@ def _told(pair: NearDuplicate, splits: Mapping[str, str]) -> dict[str, Any]:
     return {**pair._asdict(), "splits": [splits[pair.one], splits[pair.other]]}
 
 
-def _why_none(left_out: Mapping[str, str]) -> str:
+async def _why_none(condition: str, left_out: Mapping[str, str], store: TraceStore) -> str:
     if not left_out:
-        return "no trace fulfils the condition"
+        rows = [fields_of(row, fold_qa(await store.qa_facts(row.trace_id))) async for row in _all_rows(store)]
+        unknown = [name for name in sorted(fields_in(condition)) if rows and all(row[name] is None for row in rows)]
+        told = f"; null in each (not checked, or no judge?): {', '.join(unknown)}" if unknown else ""
+        return f"no trace fulfils the condition{told}"
     reasons = Counter(left_out.values())
     return "; ".join(f"{count} left out: {reason}" for reason, count in sorted(reasons.items()))
 

@@ -76,6 +76,10 @@ _MOST_BYTES: Final = 4 << 30
 _LOOK_EVERY_S: Final = 0.5
 _MOST_PATHS: Final = 200
 _MOST_READ: Final = 1 << 20
+_NO_SOURCE: Final = (
+    "the trace has neither a bundle nor a remote address: record with --consent code,output, "
+    "or from a clone whose remote qa.remotes allows"
+)
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 # Of the user's own git settings none may speak: a rewritten address or a stored password would be a way out.
 _ALONE: Final = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_ASKPASS": "true"}
@@ -182,7 +186,7 @@ class CodeStore:
                 return Refusal("no_source", error.line)
             return "bundle"
         if not isinstance(url, str) or not url:
-            return Refusal("no_source", "the trace has neither a bundle nor a remote address")
+            return Refusal("no_source", _NO_SOURCE)
         why = remote_refusal(url, remotes)
         if why:
             return Refusal("no_source", why)

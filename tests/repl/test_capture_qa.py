@@ -94,9 +94,10 @@ def test_results_are_shown_again_without_a_run_and_the_status_says_which_steps_a
         "capture", "qa", "show", trace_id[:8], "--table", cwd=project, PATH=""
     )  # not even a sandbox is looked for
     assert (shown.code, shown.out, shown.err) == (0, ran.out, "")
-    assert _states(project) == dict.fromkeys(STEPS, "done")
+    done = {**dict.fromkeys(STEPS, "done"), "judge": "skipped"}
+    assert _states(project) == done
     _ask_again(project, trace_id)
-    assert _states(project) == {**dict.fromkeys(STEPS, "done"), "tests": "due again"}
+    assert _states(project) == {**done, "tests": "due again"}
     lines = pm("capture", "qa", "status", trace_id, cwd=project, **_ENVIRON).out.splitlines()
     assert lines[0] == f"capture      {trace_id}  complete"
     assert lines[3].startswith("tests        due again")

@@ -87,3 +87,12 @@ def test_the_sandbox_is_tried_and_a_missing_one_told_as_the_settings_want_it(
         assert "bwrap" in row["found"]
         assert row["next_step"] == "install it"
         assert pm("doctor", cwd=project).code == (ExitCode.CONFIG if mode == "on" else ExitCode.OK)
+
+
+def test_an_engine_that_works_counts_beside_one_that_refuses(project: Path, tmp_path: Path) -> None:
+    for name, status in (("docker", 1), ("podman", 0)):
+        engine = tmp_path / name
+        engine.write_text(f"#!/bin/sh\nexit {status}\n", encoding="utf-8")
+        engine.chmod(0o755)
+    check = found(project, "container", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (check["status"], check["found"]) == ("ok", "podman answers")

@@ -299,7 +299,8 @@ class ExportedTrace:
 def report_text(task: Task) -> str:
     """The bug report as the message that a session begins with."""
     report = task.bug_report
-    parts = [report.title, report.description]
+    said = report.description.strip()
+    parts = [said] if said.startswith(report.title) else [report.title, report.description]
     for name, text in (
         ("Steps to reproduce", report.repro_steps),
         ("Expected", report.expected),

@@ -209,7 +209,8 @@ class ContainerSandbox:
                 why=_last_line(shown.text),
                 next_step=f"{self.engine} pull {image}, or set qa.pull = true",
             )
-        image_id, *digests = shown.text.split()
+        image_id, *names = shown.text.split()
+        digests = [name for name in names if not name.startswith("localhost/")]  # made here: no registry has it
         self._ids[image] = "sha256:" + image_id.removeprefix("sha256:")
         repository = image.rpartition("@")[0] or image.rpartition(":")[0]
         named = [digest for digest in digests if digest.startswith(f"{repository}@")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,12 +18,13 @@ from collector.client.send import Sending, send_spool
 from collector.client.spool import Spool, find_spool, list_spools
 from collector.recorder.begin import begin_capture, check_store, create_request
 from collector.recorder.consent import Consent
+from repl.commands.captures.collector import NoCollectorError, holding, opened_collector
 from repl.commands.captures.consent import ask_yes, bug_from, can_ask, person_from
 from repl.commands.captures.server import capture_redactor, client_for, named_server
 from repl.present.text import age_text, count_text, escape, one_line, size_text
 from tracer.clock import now_epoch_ms
 from tracer.durable import output_file
-from tracer.errors import ConfigError, NotFoundError, PmError, UsageError
+from tracer.errors import ConfigError, PmError, UsageError
 from tracer.gc import parse_age
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound="BaseModel")
 _ALWAYS: Final = "always"
+_PAGE: Final = 500
 
 
 def prune(context: Context, arguments: Namespace) -> int:
@@ -229,9 +232,7 @@ async def send_now(context: Context, arguments: Namespace, spool: Spool) -> Send
 
 
 async def get(context: Context, arguments: Namespace) -> int:
-    spool, trace_id = _local(context, arguments.trace)
-    async with client_for(context, arguments, spool=spool) as client:
-        key = client.token or (spool.ingest_key if spool is not None else "")
+    async with holding(context, arguments) as (client, trace_id, key):
         view, blobs = arguments.view or "full", arguments.blobs or "ref"
         async with client.get(trace_id, key=key, view=view, blobs=blobs) as pieces:
             if arguments.output and arguments.output != "-":
@@ -247,17 +248,15 @@ async def get(context: Context, arguments: Namespace) -> int:
 
 
 async def delete(context: Context, arguments: Namespace) -> int:
-    spool, trace_id = _local(context, arguments.trace)
-    short = trace_id[:8]
-    async with client_for(context, arguments, spool=spool) as client:
+    async with holding(context, arguments) as (client, trace_id, key):
+        short = trace_id[:8]
         if not can_ask(context) and not context.arguments.yes:
             raise UsageError("deleting a capture needs a yes", why="it cannot be taken back", next_step="--yes")
         if not ask_yes(context, f"Delete {short} at {client.address}?", default=False):
             raise UsageError("nothing was deleted")
-        key = client.token or (spool.ingest_key if spool is not None else "")
         await client.delete(trace_id, key=key, erase_now=arguments.erase_now)
     context.output.line(f"deleted {short} at {client.address}: its id and the time of this stay")
-    if spool is not None:
+    if any(spool.trace_id == trace_id for spool in list_spools(context.state_root)):
         context.output.note(f"pm record discard {short} deletes what is here")
     context.output.result("capture delete", {"trace_id": trace_id})
     return 0
@@ -266,29 +265,16 @@ async def delete(context: Context, arguments: Namespace) -> int:
 async def withdraw(context: Context, arguments: Namespace) -> int:
     from collector.final.consent import FLAGS  # the store: 100 ms
 
-    spool, trace_id = _local(context, arguments.trace)
     names = [name.strip() for name in (arguments.consent or ",".join(FLAGS)).split(",")]
     unknown = next((name for name in names if name not in FLAGS), None)
     if unknown is not None:
         raise UsageError(f"no consent is called {unknown!r}", next_step=f"of {', '.join(FLAGS)}")
-    async with client_for(context, arguments, spool=spool) as client:
-        key = client.token or (spool.ingest_key if spool is not None else "")
+    async with holding(context, arguments) as (client, trace_id, key):
         left = await client.withdraw(trace_id, [FLAGS[name] for name in names], key=key)
     kept = [name for name, flag in FLAGS.items() if left.get(flag)]
     context.output.line(f"withdrawn at {client.address}; consent now: {', '.join(kept) or 'none'}")
     context.output.result("capture withdraw", {"trace_id": trace_id, "consent": left})
     return 0
-
-
-def _local(context: Context, selector: str) -> tuple[Spool | None, str]:
-    """The capture on this machine that is meant, if any, and the trace's id."""
-    try:
-        spool = find_spool(context.state_root, selector)
-    except NotFoundError:
-        if _UUID.fullmatch(selector):
-            return None, selector.lower()
-        raise
-    return spool, spool.trace_id
 
 
 async def _to_file(path: Path, pieces: Any) -> int:
@@ -312,11 +298,10 @@ async def list_(context: Context, arguments: Namespace) -> int:
         context.output.result("capture list", {"traces": traces})
         return 0
     rows = [_listed(spool) for spool in list_spools(context.state_root)]
+    rows += await _collected(context, but={row["trace_id"] for row in rows})
     for row in rows:
-        age = age_text(now_epoch_ms() - row["created_at_ms"])
-        context.output.line(
-            f"{row['trace_id'][:8]}  {row['state']:<12} {row['events']:>6} events  {age:>6}  {escape(row['title'])}"
-        )
+        age, events = age_text(now_epoch_ms() - row["created_at_ms"]), count_text(row["events"], "event")
+        context.output.line(f"{row['trace_id'][:8]}  {row['state']:<12} {events:>13}  {age:>6}  {escape(row['title'])}")
     note_unsent(context)
     if not rows:
         context.output.line("no captured sessions in this project")
@@ -325,10 +310,37 @@ async def list_(context: Context, arguments: Namespace) -> int:
     return 0
 
 
+async def _collected(context: Context, *, but: Collection[str]) -> list[dict[str, Any]]:
+    """What only the project's own collector has: imported tasks and sessions, and what others sent to it."""
+    rows: list[dict[str, Any]] = []
+    with suppress(NoCollectorError):
+        async with opened_collector(context) as collector:
+            page, after = await collector.listing(limit=_PAGE, qa=False)
+            while page:
+                rows += [_held(trace) for trace in page if trace["trace_id"] not in but]
+                page, after = await collector.listing(after=after, limit=_PAGE, qa=False) if after else ([], None)
+    return rows
+
+
+def _held(trace: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "trace_id": trace["trace_id"],
+        "title": trace["task"]["bug_report"]["title"],
+        "created_at_ms": trace["created_at_ms"],
+        "kind": "collected",
+        "server": "",
+        "state": trace["status"],
+        "events": trace["event_count"],
+        "sent": trace["event_count"],
+        "finalized": trace["status"] != "open",
+    }
+
+
 def _remote_line(trace: Mapping[str, Any]) -> str:
     report = (trace.get("task") or {}).get("bug_report") or {}
     age = age_text(now_epoch_ms() - int(trace.get("created_at_ms") or 0))
-    told = f"{trace.get('status') or '':<12} {trace.get('event_count') or 0:>6} events  {age:>6}"
+    events = count_text(int(trace.get("event_count") or 0), "event")
+    told = f"{trace.get('status') or '':<12} {events:>13}  {age:>6}"
     return escape(f"{trace.get('trace_id')}  {told}  {report.get('title') or ''}")
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
+from repl.commands.captures.server import client_for
 from repl.present.text import count_text, one_line
 from tracer.clock import from_epoch_ms, now_epoch_ms
 from tracer.errors import NotFoundError
 
 if TYPE_CHECKING:
+    from collector.client.api import CollectorClient
     from collector.collector import Collector
+    from collector.final.consent import Flag
     from collector.store.port import TraceRow, TraceStore
     from repl.context import Context
 
 _PAGE = 500
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class NoCollectorError(NotFoundError):
@@ -44,6 +49,72 @@ async def opened_collector(context: Context, *, create: bool = False) -> AsyncIt
         yield collector
 
 
+class Here:
+    """The project's own collector, asked as a client asks a server: nothing need be served for it."""
+
+    address: Final = "this project's collector"
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    async def delete(self, trace_id: str, *, key: str, erase_now: bool = False) -> None:
+        """As a client's."""
+        del key
+        await self._collector.note("delete", trace_id)
+        await (self._collector.erase(trace_id) if erase_now else self._collector.delete(trace_id))
+
+    async def withdraw(self, trace_id: str, flags: Sequence[Flag], *, key: str) -> dict[str, bool]:
+        """As a client's."""
+        from collector.final.consent import withdraw
+
+        del key
+        await self._collector.note("withdraw", trace_id)
+        return await withdraw(self._collector, trace_id, flags)
+
+    @asynccontextmanager
+    async def get(self, trace_id: str, *, key: str, view: str, blobs: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """As a client's."""
+        del key
+        await self._collector.note("read", trace_id)
+        yield (
+            _whole(await self._collector.metadata(trace_id))
+            if view == "metadata"
+            else await self._collector.full(trace_id, inline=blobs == "inline")
+        )
+
+
+async def _whole(value: object) -> AsyncIterator[bytes]:
+    yield json.dumps(value, ensure_ascii=False).encode()
+
+
+@asynccontextmanager
+async def holding(context: Context, arguments: Namespace) -> AsyncIterator[tuple[CollectorClient | Here, str, str]]:
+    """Who has the capture that is named, its id and the key: this project's own collector, else the one it was sent to.
+
+    Raises NotFoundError: nobody here knows it, and it is no whole id.
+    """
+    from collector.client.spool import find_spool
+
+    spool, named = None, arguments.trace.lower()
+    async with AsyncExitStack() as stack:
+        if not arguments.server:
+            row = None
+            with suppress(NotFoundError):
+                collector = await stack.enter_async_context(opened_collector(context))
+                row = await collector.store.get_trace(named) or await find_row(collector.store, named)
+            if row is not None:
+                yield Here(collector), row.trace_id, ""
+                return
+        try:
+            spool = find_spool(context.state_root, arguments.trace)
+        except NotFoundError:
+            if not _UUID.fullmatch(named):
+                raise
+        client = await stack.enter_async_context(client_for(context, arguments, spool=spool))
+        trace_id = spool.trace_id if spool is not None else named
+        yield client, trace_id, client.token or (spool.ingest_key if spool is not None else "")
+
+
 async def find_row(store: TraceStore, selector: str) -> TraceRow:
     """The trace whose id is `selector`, or the only one whose id begins so.
 
@@ -61,8 +132,10 @@ async def find_row(store: TraceStore, selector: str) -> TraceRow:
         found += [row for row in rows if row.trace_id.startswith(selector.lower())]
     if len(found) == 1:
         return found[0]
-    why = "several ids begin so" if found else "no id in this project's collector begins so"
-    raise NotFoundError(f"no trace {selector!r}", why=why, next_step="give more of the id")
+    if found:
+        raise NotFoundError(f"no trace {selector!r}", why="several ids begin so", next_step="give more of the id")
+    why = "no id in this project's collector begins so"
+    raise NotFoundError(f"no trace {selector!r}", why=why, next_step="pm capture list")
 
 
 def schema(context: Context, arguments: Namespace) -> int:

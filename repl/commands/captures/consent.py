@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from collector.client.send import holds
 from collector.client.spool import Spool
 from repl.present.text import count_text, escape
+from tracer.blobs import text_of
 from tracer.errors import UsageError
 from tracer.redaction.marks import PLACEHOLDER
 
@@ -184,8 +187,32 @@ def _line(text: Any) -> str:
     return escape(first if len(first) <= _WIDTH else first[: _WIDTH - 1] + "…")
 
 
-def event_line(event: dict[str, Any]) -> str:
+def whole_lines(spool: Spool) -> list[str]:
+    """Everything that would be sent, to the last line: what the trace is begun with, its events, its end."""
     from tracer.rows.line import head_of_fields, mark_and_summary
 
-    _mark, summary = mark_and_summary(head_of_fields(event), event)
-    return escape(f"{event.get('seq'):>5}  {event.get('type', ''):<17} {summary}")
+    lines = ["the trace", *_leaves(spool.header["request"], spool)]
+    for line in spool.lines():
+        event = orjson.loads(line.raw)
+        _mark, summary = mark_and_summary(head_of_fields(event), event)
+        lines.append(escape(f"{event.pop('seq'):>5}  {event.pop('type', ''):<17} {summary}"))
+        lines += _leaves(event, spool)
+    return [*lines, "the end", *_leaves(spool.final or {}, spool)]
+
+
+def _leaves(value: dict[str, Any], spool: Spool, indent: str = "       ") -> Iterator[str]:
+    """Each member that says something, a text over as many lines as it has, a blob by its content."""
+    for name, held in value.items():
+        inner = held
+        if isinstance(held, str) and name.endswith("_blob_id") and holds(spool.blobs, held):
+            data = spool.blobs.read(held)
+            text = text_of(data)
+            inner = f"{len(data):,} bytes that are no text" if text is None else text
+        if isinstance(inner, dict):
+            yield f"{indent}{escape(name)}"
+            yield from _leaves(inner, spool, indent + "  ")
+        elif isinstance(inner, str) and "\n" in inner:
+            yield f"{indent}{escape(name)}"
+            yield from (f"{indent}  {escape(line)}" for line in inner.rstrip("\n").split("\n"))
+        elif inner not in (None, "", []):
+            yield f"{indent}{escape(name)}  {escape(inner if isinstance(inner, str) else orjson.dumps(inner).decode())}"

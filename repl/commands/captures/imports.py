@@ -101,8 +101,6 @@ def _session(context: Context, arguments: Namespace) -> NativeSession:
     path = context.folder / Path(arguments.session).expanduser()
     if path.exists():
         return session_at(path, arguments.provider)
-    if arguments.provider is None:
-        raise UsageError(f"whose session is {arguments.session!r}?", next_step="name the agent with --provider")
     return session_named(arguments.session, arguments.provider, cwd=project)
 
 
@@ -113,8 +111,16 @@ def _consent(text: str | None) -> dict[str, bool]:
 
 
 async def _store(context: Context, imported: Imported, command: str) -> int:
+    from collector.recorder.consent import WORDS
+
     async with opened_collector(context, create=True) as collector:
         new = await _send(collector, imported)
+        row = await collector.row(imported.trace_id)
+    asked, kept = imported.create["developer"]["consent_flags"], row.metadata["developer"]["consent_flags"]
+    if asked != kept:
+        given = ", ".join(word for word, flag in WORDS.items() if kept.get(flag)) or "none"
+        short = imported.trace_id[:8]
+        context.output.note(f"its consent stays as it was given: {given} · pm capture withdraw {short} takes it back")
     for note in imported.notes:
         context.output.note(one_line(note))
     edits = sum(event["type"] == "file_edit" for event in imported.events)

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from repl.commands.captures.collector import find_row
 from repl.present.text import count_text, one_line
-from tracer.errors import ConfigError, ConflictError, NotFoundError
+from tracer.errors import ConfigError, ConflictError
 
 if TYPE_CHECKING:
     from collector.collector import Collector
@@ -170,9 +171,7 @@ async def _collector(context: Context) -> AsyncIterator[Collector]:
 
 
 async def _closed(collector: Collector, trace_id: str) -> TraceRow:
-    row = await collector.store.get_trace(trace_id)
-    if row is None or row.status == "deleted":
-        raise NotFoundError(f"no capture {trace_id!r}", next_step="pm captures")
+    row = await find_row(collector.store, trace_id)
     if row.status == "open":
         raise ConflictError(f"capture {trace_id!r} is still open", next_step=f"pm capture finalize {trace_id}")
     return row

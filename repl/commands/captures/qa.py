@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
+from repl.commands.captures.collector import find_row
 from repl.present.text import age_text, count_text, one_line
 from tracer.errors import NotFoundError, UsageError
 
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from collector.final.qa_facts import Step, StepFacts
     from repl.context import Context
 
-_PAGE: Final = 500
-_SHORTEST: Final = 4
 _ROWS: Final = 20
 _VERDICTS: Final = {
     "proven": "proven: the tests fail without the fix and pass with it, every time",
@@ -109,19 +108,11 @@ async def find_capture(collector: Collector, text: str | None) -> str:
 
     Raises NotFoundError: none, or more than one.
     """
-    if text and await collector.store.get_trace(text.lower()) is not None:
-        return text.lower()
-    after, found = None, list[str]()
-    while page := await collector.store.list_traces(after=after, limit=_PAGE):
-        if not text:
-            return page[0].trace_id
-        found += [row.trace_id for row in page if row.trace_id.startswith(text.lower())]
-        after = page[-1].trace_id
-    if text and len(found) == 1 and len(text) >= _SHORTEST:
-        return found[0]
-    what = f"no capture {text!r}" if text else "no capture is stored here"
-    why = f"{len(found)} captures begin so" if len(found) > 1 else ""
-    raise NotFoundError(what, why=why, next_step="pm capture list")
+    if text:
+        return (await find_row(collector.store, text)).trace_id
+    for row in await collector.store.list_traces(after=None, limit=1):
+        return row.trace_id
+    raise NotFoundError("no capture is stored here", next_step="pm capture list")
 
 
 def _judge(context: Context) -> tuple[Any, str]:
@@ -223,7 +214,9 @@ def _state(facts: StepFacts, step: Step) -> dict[str, Any]:
     elif facts.asked_since(step):
         state = "due again"
     else:
-        state = "could not be made" if ":trouble-" in latest.input_hash else "done"
+        judged = latest.result.get("judge") or {}
+        skipped = "judge_skipped" in (judged.get("flags") or ())
+        state = "could not be made" if ":trouble-" in latest.input_hash else "skipped" if skipped else "done"
     return {"step": step, "state": state, "at_ms": latest.ts_ms if latest is not None else None}
 
 

@@ -27,10 +27,10 @@ from repl.commands.captures.consent import (
     ask_yes,
     bug_from,
     can_ask,
-    event_line,
     person_from,
     preview_fields,
     preview_lines,
+    whole_lines,
 )
 from repl.commands.captures.server import capture_redactor, client_for, named_server, server_address
 from repl.present.text import count_text, escape
@@ -346,9 +346,8 @@ def status(context: Context, arguments: Namespace) -> int:
     state = spool_state(spool)
     title = spool.header["request"]["task"]["bug_report"]["title"]
     context.output.line(escape(f"{spool.trace_id}  {state['state']}  {title}"))
-    context.output.line(
-        f"  {count_text(state['events'], 'event')}, {state['sent']} of them at {server_address(context, arguments, spool)}"
-    )
+    address = server_address(context, arguments, spool)
+    context.output.line(f"  {count_text(state['events'], 'event')}, {state['sent']} of them at {address}")
     if state["state"] == "open":
         context.output.line("  cut off before its end: pm record resume goes on, pm record upload sends it")
     context.output.result("record status", {"trace_id": spool.trace_id, "title": title, **state})
@@ -360,7 +359,7 @@ def preview(context: Context, arguments: Namespace) -> int:
     if arguments.full:
         for line in spool.lines():
             context.output.record(orjson.loads(line.raw))
-            context.output.line(event_line(orjson.loads(line.raw)))
+        context.output.lines(whole_lines(spool))
     else:
         context.output.lines(preview_lines(spool))
     context.output.result("record preview", preview_fields(spool))
@@ -413,9 +412,9 @@ def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
     left = state["events"] - state["sent"]
     if not can_ask(context):
         raise UsageError(
-            "deleting a recording needs a yes", why=f"{left} of its events are only here", next_step="--yes"
+            "deleting a recording needs a yes", why=f"of its events {left} are only here", next_step="--yes"
         )
-    if not ask_yes(context, f"Delete {spool.trace_id[:8]} with {left} events that are only here?", default=False):
+    if not ask_yes(context, f"Delete {spool.trace_id[:8]} with {count_text(left, 'event')} only here?", default=False):
         raise UsageError("nothing was deleted")
 
 
@@ -431,6 +430,9 @@ def discard(context: Context, arguments: Namespace) -> int:
         shutil.rmtree(aside)
     except OSError as error:
         raise RecordError(f"{str(spool.folder)!r} cannot be deleted", why=str(error)) from error
-    context.output.line(f"deleted {spool.trace_id[:8]} here ({state['events']} events, {state['sent']} had been sent)")
+    told = f"{count_text(state['events'], 'event')}, {state['sent']} had been sent"
+    context.output.line(f"deleted {spool.trace_id[:8]} here ({told})")
+    if state["sent"]:
+        context.output.note(f"the collector keeps what was sent: pm capture delete {spool.trace_id}")
     context.output.result("record discard", {"trace_id": spool.trace_id, **state})
     return 0

@@ -97,6 +97,29 @@ def test_a_finished_task_becomes_a_session_that_proves_itself(
     assert pm(capsys, "capture", "from-task", "1", "--consent", "all", "--json")[1].find('"created":false') > 0
 
 
+def test_what_was_imported_is_listed_read_narrowed_and_deleted_by_its_short_id_without_a_server(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = json.loads(pm(capsys, "capture", "from-task", "1", "--consent", "all", "--json")[1])
+    short = made["trace_id"][:8]
+    assert main(["capture", "from-task", "1", "--consent", "none"]) == 0
+    assert "its consent stays as it was given: code, output, judge" in capsys.readouterr().err
+    (listed,) = json.loads(pm(capsys, "capture", "list", "--json")[1])["captures"]
+    assert (listed["trace_id"], listed["kind"], listed["state"]) == (made["trace_id"], "collected", "finalized")
+    document = json.loads(pm(capsys, "capture", "get", short)[1])
+    said = str(document["task"]["bug_report"]["description"])
+    row = json.loads(pm(capsys, "capture", "export", short, "--format", "chat", "-o", "-")[1])
+    assert row["messages"][1]["content"].count(said) == 1
+    assert main(["capture", "judge", short, "--packet"]) == 0
+    capsys.readouterr()
+    left = json.loads(pm(capsys, "capture", "withdraw", short, "--consent", "code", "--json")[1])["consent"]
+    assert left == {"store_raw_code": False, "store_terminal_output": True, "allow_llm_judge": True}
+    assert json.loads(pm(capsys, "capture", "get", short, "--view", "metadata")[1])["repo"]["bundle_blob_id"] is None
+    for _ in range(2):  # harmless when repeated
+        assert pm(capsys, "capture", "delete", made["trace_id"], "--erase-now", "--yes")[0] == 0
+    assert json.loads(pm(capsys, "capture", "list", "--json")[1])["captures"] == []
+
+
 def test_tests_that_could_not_run_are_no_test_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "script.jsonl").write_text(json.dumps({"output": "Added new.py.", "files": {"new.py": "A = 1\n"}}))
     words = ("run", "add new.py", "--executor", "scripted", "--script", "script.jsonl", "--test", "no-such-runner")

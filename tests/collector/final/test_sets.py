@@ -154,9 +154,12 @@ async def test_open_traces_are_left_out_and_named(tmp_path: Path, collector: Col
 async def test_no_trace_at_all_is_an_error_and_leaves_no_folder(
     tmp_path: Path, collector: Collector, redactor: Any
 ) -> None:
-    with pytest.raises(NotFoundError):
-        await exported(collector, redactor, tmp_path / "set", SetRequest(where="overall > 9", form="chat"))
-    assert [path.name for path in tmp_path.iterdir() if "set" in path.name] == []
+    await several(collector, tmp_path, 1)
+    wanted = SetRequest(where="qa.strength > 9 and events > 0", form="chat")
+    with pytest.raises(NotFoundError) as caught:
+        await exported(collector, redactor, tmp_path / "set", wanted)
+    assert str(caught.value.why).endswith("null in each (not checked, or no judge?): qa.strength")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith((".set", "set"))] == []
 
 
 async def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, collector: Collector, redactor: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from collector.client.spool import Spool, list_spools
+from collector.client.spool import Draft, Spool, list_spools
 from tests.collector.recorder.support import Desk, Wire, create_request, desk, problem, wire
 from tests.repl.support import Ran, command_line, environment, pm
 from tracer.clock import new_id
@@ -278,6 +278,17 @@ def test_the_collectors_list_is_shown_whole(at: Desk) -> None:
         server.created = [new_id() for _ in range(5)]
         listed = capture(at, server, "list", "--remote")
         assert [line.split()[0] for line in listed.out.splitlines()] == server.created
+
+
+def test_the_whole_preview_shows_each_line_that_would_be_sent(at: Desk) -> None:
+    spool = begun(at, None, "--offline", "--description", "Two items.\nOne is charged.")
+    printed = {"stream": "stdout", "chunk": "first\nsecond\nthird", "is_truncated": False}
+    held = spool.blobs.put_bytes(b"one\ntwo of the blob\n")
+    kept = {"file_path": "a.py", "reason": "manual_checkpoint", "content_blob_id": held}
+    spool.append([Draft(type="terminal_output", payload=printed), Draft(type="file_snapshot", payload=kept)])
+    shown = pm("record", "preview", "--full", spool.trace_id[:8], cwd=at.repo, **at.environ("bash")).out
+    for line in ("One is charged.", "second", "two of the blob", spool.header["request"]["developer"]["developer_id"]):
+        assert line in shown
 
 
 def test_get_with_a_dash_writes_to_stdout(at: Desk) -> None:

@@ -39,7 +39,7 @@ from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
 from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
-from collector.tokens import ADMIN, Access, Right, Tokens, draw_token, hash_token
+from collector.tokens import ADMIN, NEW_TOKEN, Access, Right, Tokens, draw_token, hash_token
 from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
@@ -252,7 +252,7 @@ class Collector:
     async def create(self, sent: bytes | Mapping[str, Any], *, access: Access = ADMIN) -> Created:
         """Open a trace; with a `trace_id` of the caller's own the call may be repeated, and gives a further key.
 
-        A token that is held to a developer says whose trace it is, whatever id the recorder made for itself.
+        A token held to a developer says whose trace it is, whatever id was sent.
         Raises ForbiddenError: `access` is held to another project.
         """
         raw = sent if isinstance(sent, bytes) else orjson.dumps(sent)
@@ -440,12 +440,8 @@ class Collector:
     @staticmethod
     def _check(access: Access, trace_id: str, metadata: Mapping[str, Any]) -> None:
         if not access.opens(trace_id, metadata):
-            held = {"trace": access.trace_id, "developer": access.developer, "project": access.project}
-            raise ForbiddenError(
-                f"this token is held to {', '.join(f'{name} {value}' for name, value in held.items() if value)}",
-                why=f"trace {trace_id} is another's",
-                next_step="a token for it: on the collector, pm admin tokens new --developer ID --project REPO_ID",
-            )
+            why = f"trace {trace_id} is another's"
+            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=NEW_TOKEN)
 
     # -- reading
 

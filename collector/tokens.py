@@ -33,6 +33,9 @@ RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
 _OF_A_KEY: Final[frozenset[Right]] = frozenset({"append", "read", "check", "withdraw", "delete"})
 
 
+NEW_TOKEN: Final = "a token for it: on the collector, pm admin tokens new --developer ID --project REPO_ID"
+
+
 class Access(NamedTuple):
     """What a token opens: one trace (an ingest key), else what its role may do to its developer's and project's."""
 
@@ -55,6 +58,12 @@ class Access(NamedTuple):
     def is_operator(self) -> bool:
         """Whether it is an operator's own."""
         return self.trace_id is None and self.role == "operator"
+
+    @property
+    def held_to(self) -> str:
+        """What it is bound to, in words."""
+        held = {"trace": self.trace_id, "developer": self.developer, "project": self.project}
+        return ", ".join(f"{name} {value}" for name, value in held.items() if value)
 
     def opens(self, trace_id: str, metadata: Mapping[str, Any]) -> bool:
         """Whether the trace with this metadata is among its traces."""

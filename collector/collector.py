@@ -39,7 +39,7 @@ from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
 from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
-from collector.tokens import ADMIN, NEW_TOKEN, Access, Right, Tokens, draw_token, hash_token
+from collector.tokens import ADMIN, ANOTHER, Access, Right, Tokens, draw_token, hash_token
 from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
@@ -441,7 +441,7 @@ class Collector:
     def _check(access: Access, trace_id: str, metadata: Mapping[str, Any]) -> None:
         if not access.opens(trace_id, metadata):
             why = f"trace {trace_id} is another's"
-            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=NEW_TOKEN)
+            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=ANOTHER)
 
     # -- reading
 

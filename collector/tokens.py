@@ -33,7 +33,7 @@ RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
 _OF_A_KEY: Final[frozenset[Right]] = frozenset({"append", "read", "check", "withdraw", "delete"})
 
 
-NEW_TOKEN: Final = "a token for it: on the collector, pm admin tokens new --developer ID --project REPO_ID"
+ANOTHER: Final = "a token for it: on the collector, pm admin tokens new --developer ID --project REPO_ID"
 
 
 class Access(NamedTuple):

@@ -195,7 +195,7 @@ while IFS= read -r path; do rm -f "$target/$path"; done < "$here/gone.txt"
 """
 
 
-_READER: Final = ("tracer.redaction.cuts", "runner.checks.reports", "runner.checks.report_formats")  # as they import
+_READER: Final = ("runner.checks.reports", "runner.checks.report_formats")  # as they import
 
 
 @cache

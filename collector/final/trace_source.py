@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import orjson
 from pydantic import ValidationError
@@ -28,6 +28,8 @@ class Source(Protocol):
     trace_id: str
     repo: Repo
     final_state: FinalState | None
+    keeps_contents: ClassVar[bool]
+    """Whether every blob that it lists is to be here: one that is not was lost."""
 
     def events(self) -> AsyncIterator[Event]:
         """All events in order of seq. Raises `TraceError` for one that does not follow the schema."""
@@ -44,6 +46,8 @@ class Source(Protocol):
 
 class StoreSource:
     """A trace in a collector's store; made by `open`."""
+
+    keeps_contents: ClassVar[bool] = True
 
     def __init__(self, row: TraceRow, store: TraceStore, contents: Contents) -> None:
         self._row = row
@@ -76,6 +80,8 @@ class StoreSource:
 
 class DocumentSource:
     """A trace in a final document, already parsed; blobs are inline (`data:`) or in `contents`."""
+
+    keeps_contents: ClassVar[bool] = False
 
     def __init__(self, document: TraceDocument, contents: Contents | None) -> None:
         self._document = document

@@ -1,7 +1,7 @@
 """Whether a captured session proves itself: replay from the base, every hash, the final tree, the document's own hash.
 
-A disagreement is a mismatch, named by event and file; what cannot be told (redacted, no base, a blob that is not here)
-is counted apart and never taken for a failure. Nothing of the trace is run.
+A disagreement is a mismatch, named by event and file, and so is a content that a store has lost; what cannot be told
+(redacted, no base, a file whose contents are elsewhere) is counted apart, never as a failure. Nothing of the trace is run.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Report:
         """The whole in one word; `not_testable`: nothing disagrees, and nothing could be checked."""
         if self.mismatches or self.document is False:
             return "mismatch"
-        return "verified" if self.checked or not (self.edits or self.snapshots) else "not_testable"
+        nothing_to_check = not (self.edits or self.snapshots or self.not_testable)
+        return "verified" if self.checked or nothing_to_check else "not_testable"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON record."""
@@ -160,13 +161,21 @@ class _Run:
         )
 
     async def _is_whole(self) -> bool:
-        """Hash every blob: one that no edit needs, such as what a command printed, may be damaged too."""
+        """Hash every blob: one that no edit needs, such as what a command printed, may be damaged or lost too."""
+        missing: list[str] = []
         for blob_id in await self.source.blob_ids():
             try:
-                await self.source.read(blob_id)
+                if await self.source.read(blob_id) is None:
+                    missing.append(blob_id)
             except TraceError as error:
                 self.replay.wrong(0, "", error.line)
                 self.base_text = "none: a stored content is damaged"
+        if missing and self.source.keeps_contents:
+            for blob_id in missing:
+                self.replay.wrong(0, "", f"blob {blob_id!r} is missing from the store")
+            self.base_text = "none: a stored content is missing"
+        elif missing:
+            self.replay.cannot_test(0, "", f"{len(missing)} of the contents that it names are not stored here")
         return not self.replay.result().mismatches
 
     async def _open_base(self) -> None:

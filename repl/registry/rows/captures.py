@@ -213,17 +213,19 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         "prove a captured session by replaying its edits",
         "repl.commands.captures.verify:verify", "pm capture verify 3f9a1c02",
         arguments=(
-            Argument("trace", "the trace's id or its beginning, or a file that holds a final document", values="file"),
+            Argument("trace", "the trace's id or its beginning, or a file that holds a final document",
+                     required=False, values="file"),
         ),
         flags=(
+            Flag("--all", "every capture of the collector, a line each: after a restore"),
             Flag("--tree", "write the rebuilt final tree into this new folder", "DIR", values="folder"),
             Flag("--limit", "show at most so many findings (default 20)", "N", kind="integer"),
         ),
         exits=(7, 8),
         description=(
-            "Every hash is checked and the final tree rebuilt; 8 where something differs. "
-            "What cannot be told (redacted, no bundle of the base commit, a blob "
-            "that is not here) is counted apart and is no failure."
+            "Every hash is checked and the final tree rebuilt; 8 where something differs, or a content that the "
+            "collector is to hold is missing. What cannot be told (redacted, no bundle of the base commit, a file's "
+            "contents that are elsewhere) is counted apart and is no failure."
         ),
     ),
     Command(

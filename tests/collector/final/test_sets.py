@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -23,6 +24,7 @@ from repl.cli import main
 from repl.version import VERSION
 from tests.collector.final.collecting import a_collector, collect
 from tests.collector.final.sessions import Session, bug_fix
+from tests.collector.http.support import new_trace
 from tests.support.tools import need
 from tracer.errors import LockedError, NotFoundError, UsageError
 from tracer.export.pieces import find_leaks
@@ -414,6 +416,37 @@ def test_the_command_proves_a_trace_and_a_file_and_ends_with_8_where_something_d
     (project / "doc.json").write_text("{}")
     assert main(["capture", "verify", "doc.json"]) == 8
     assert main(["capture", "verify", "ffffffff"]) == 7
+
+
+def test_a_content_that_the_store_has_lost_differs_and_all_traces_are_proved_at_once(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = {
+        "event_id": str(UUID(int=7 + (4 << 76) + (8 << 60))), "seq": 1, "ts_ms": 1, "type": "terminal_output",
+        "actor": {"kind": "human"}, "payload": {"stream": "stdout", "chunk": "a line of output\n" * 8000},
+    }  # fmt: skip
+
+    async def prepare() -> tuple[str, str]:
+        async with a_collector(project) as collector:
+            whole = await collect(collector, bug_fix(project / "repo"))
+            lossy = (await collector.create(new_trace())).trace_id
+            await collector.append(lossy, [output])
+            await collector.finalize(lossy)
+            return whole, lossy
+
+    whole, lossy = asyncio.run(prepare())
+    assert main(["capture", "verify", "--all"]) == 0
+    assert "2 verified, 0 differs" in capsys.readouterr().out
+    lost = [path for path in (project / ".pm-orchestrator/collector-blobs").rglob("*") if path.is_file()]
+    for path in lost:
+        path.unlink()
+    assert main(["capture", "verify", lossy]) == 8
+    assert "is missing from the store" in capsys.readouterr().err
+    assert main(["--json", "capture", "verify", "--all"]) == 8
+    told = json.loads(capsys.readouterr().out)
+    assert lossy in told["differing"]
+    assert told["counts"]["mismatch"] == len(told["differing"])
+    assert main(["capture", "verify"]) == 2
 
 
 def test_looking_for_a_trace_makes_nothing(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """Whether a captured session proves itself: replay from the base, every hash, the final tree, the document's own hash.
 
 A disagreement is a mismatch, named by event and file, and so is a content that a store has lost; what cannot be told
-(redacted, no base, a file whose contents are elsewhere) is counted apart, never as a failure. Nothing of the trace is run.
+(redacted, no base, a file whose contents are elsewhere) is counted apart, no failure. Nothing of the trace is run.
 """
 
 from __future__ import annotations

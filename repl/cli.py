@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+
+# The modules of a start make 15 collections of garbage that is none, a sixth of the time to the first prompt.
+gc.set_threshold(50_000, 20, 20)
 
 TYPE_CHECKING = False  # `typing` costs a fifth of `pm version`
 if TYPE_CHECKING:

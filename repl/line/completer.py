@@ -10,7 +10,6 @@ from threading import Lock, Thread
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from typing_extensions import override
 
 from repl.present.text import one_line
 from repl.registry.complete import Candidate, Sources, candidates, rank
@@ -86,8 +85,7 @@ class LineCompleter(Completer):
         self._sources = sources
         self._files = files
 
-    @override
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
         text = document.text_before_cursor
         word = text.rsplit(None, 1)[-1] if text and not text[-1].isspace() else ""
         if word.startswith("@"):

@@ -28,7 +28,6 @@ from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import PromptSession
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import is_dumb_terminal
-from typing_extensions import override
 
 from repl.actions import KeyRow, key_name, key_rows, live_keys
 from repl.editing import Pastes, edit_text
@@ -86,12 +85,10 @@ class Remembered(PromptHistory):
         super().__init__()
         self._history = history
 
-    @override
     def load_history_strings(self) -> list[str]:
         return list(reversed(self._history.entries("project")))
 
-    @override
-    def store_string(self, string: str) -> None:
+    def store_string(self, string: str) -> None:  # noqa: ARG002
         return
 
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from runner.checks.project_settings import json_object, toml_table
-from runner.gate.criterion import NOT_TRUSTED, CommandKind, NotVerified
+
+if TYPE_CHECKING:
+    from runner.gate.criterion import CommandKind, NotVerified
 
 PROJECT_FILES = (
     "pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", "mypy.ini", "ruff.toml", ".ruff.toml", ".flake8",
@@ -85,6 +87,11 @@ def plan_commands(
     An empty given or configured command switches its kind off.
     """
     detected = _detect(names, texts or {})
+    held_back = None
+    if detected and not trusted:
+        from runner.gate.criterion import NOT_TRUSTED  # 10 ms, which the first prompt need not wait for
+
+        held_back = NOT_TRUSTED
     planned: list[PlannedCommand] = []
     for kind in KINDS:
         if given and kind in given:
@@ -92,7 +99,6 @@ def plan_commands(
         elif configured and kind in configured:
             planned.append(PlannedCommand(kind=kind, command=configured[kind].strip(), origin="configured"))
         elif kind in detected:
-            held_back = None if trusted else NOT_TRUSTED
             planned.append(PlannedCommand(kind=kind, command=detected[kind], origin="detected", held_back=held_back))
     return tuple(command for command in planned if command.command)
 

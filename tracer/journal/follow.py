@@ -15,8 +15,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import orjson
-
 from tracer.errors import TraceError
 from tracer.journal.record_file import open_records, require_file
 
@@ -58,6 +56,8 @@ def is_final(line: bytes) -> bool:
     """Whether `line` is a FINAL_SUMMARY fact: nothing follows it in its file."""
     if b'"FINAL_SUMMARY"' not in line:
         return False
+    import orjson  # as in tracer.events
+
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError:

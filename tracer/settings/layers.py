@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -186,17 +185,21 @@ def _from_file(path: Path, layer: str, ignored: list[Ignored]) -> Iterator[tuple
 def read_file(path: Path) -> dict[str, Any]:
     """The tables of a configuration file; empty where there is none."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(
-            f"{path.name} is not valid TOML", why=f"{path}: {error}", next_step=f"correct {path}"
-        ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path.name} is not UTF-8", why=str(path), next_step=f"correct {path}") from error
     except OSError as error:
         raise ConfigError(f"{path.name} cannot be read", why=f"{path}: {error.strerror}") from error
+    import tomllib  # 3 ms, only where there is a file
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"{path.name} is not valid TOML", why=f"{path}: {error}", next_step=f"correct {path}"
+        ) from error
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -247,6 +250,8 @@ def line_of(path: Path, key: str) -> int | None:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     except (OSError, UnicodeDecodeError):
         return None
+    import tomllib
+
     for count in range(1, min(len(lines), 2000) + 1):
         try:
             table = tomllib.loads("".join(lines[:count]))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -113,7 +111,7 @@ def chosen(criteria: Iterable[Criterion], *, known: frozenset[str], of_task: boo
     """Those that a change alone can be judged by; places whose marks are `known` were there before."""
     left_out = _OF_TASKS - {"Q10"} if of_task else _OF_TASKS
     kept = [one for one in criteria if one.id not in left_out]
-    return tuple(replace(one, check=_forgiving(one.check, known)) if known and not one.waits else one for one in kept)
+    return tuple(one._replace(check=_forgiving(one.check, known)) if known and not one.waits else one for one in kept)
 
 
 def _forgiving(check: Callable[..., Any], known: frozenset[str]) -> Callable[[Evidence], Finding]:
@@ -121,7 +119,7 @@ def _forgiving(check: Callable[..., Any], known: frozenset[str]) -> Callable[[Ev
         found: Finding = check(evidence)
         if found.passed or not any(_mark(place) in known for place in found.places):
             return found
-        return finding_of(replace(place, preexisting=_mark(place) in known) for place in found.places)
+        return finding_of(place._replace(preexisting=_mark(place) in known) for place in found.places)
 
     return forgive
 
@@ -132,6 +130,8 @@ def _mark(place: Place) -> str:
 
 def mark_of(issue: Mapping[str, Any]) -> str:
     """What a finding is known by in a baseline file: its line may move."""
+    from hashlib import sha256  # 4 ms, only for a baseline file
+
     told = [str(issue.get(key) or "") for key in ("type", "path", "excerpt")]
     return sha256(json.dumps(told if told[2] else [*told, str(issue.get("message"))]).encode()).hexdigest()[:24]
 

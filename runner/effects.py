@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -250,7 +250,7 @@ class TaskEffects:
         diff = changes.diff
         blob = await asyncio.to_thread(self._keep, diff) if diff else None
         files = await asyncio.to_thread(count_files, diff, changes.paths)
-        harm = [{key: value for key, value in asdict(one).items() if value} for one in changes.harm]
+        harm = [{key: value for key, value in one._asdict().items() if value} for one in changes.harm]
         trespass = [{"kind": "state", "what": name} for name in changes.protected]
         return Changed(tuple(changes.paths), blob, left=changes.left, collateral=(*trespass, *harm), files=tuple(files))
 
@@ -352,7 +352,7 @@ class TaskEffects:
             watch=lambda step: self._live(Live(kind="notice", text=step.text, task_id=self._task_id)),
         )
         # What could not be compared is part of what the verdict rests on.
-        return replace(verdict, notes=(*verdict.notes, *changes.notes))
+        return verdict._replace(notes=(*verdict.notes, *changes.notes))
 
     async def interrupted(
         self, request: LlmRequest, session_ref: str | None, *, since_ms: int

@@ -11,7 +11,7 @@ import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -44,7 +44,7 @@ from runner.gate.criterion import (
     Models,
     NotVerified,
     SessionCall,
-    TestEvidence,
+    SuiteEvidence,
     Verdict,
 )
 from runner.gate.request_kind import Kind, settled_kind
@@ -280,7 +280,7 @@ async def judge_answer(
     if planned is not None:
         commands = (planned, *(command for command in commands if command.kind != "test"))
 
-    async def weigh(command: PlannedCommand, limit_s: Callable[[], float]) -> TestEvidence:
+    async def weigh(command: PlannedCommand, limit_s: Callable[[], float]) -> SuiteEvidence:
         assert trials is not None  # noqa: S101 - given on only with trials
         return await trials.weigh(
             command, base, changes.files, policy=_policy(state, request), limit_s=limit_s, request=request.prompt
@@ -295,7 +295,7 @@ async def judge_answer(
     loop = state.loop(step.subtask_id)
     # Only what an answer's own comparison showed is its agent's; of the whole, each subtask was judged by itself.
     if answer is not NO_ANSWER:
-        changes = replace(changes, harm=tuple(one for one in changes.harm if one.what in loop.harmed))
+        changes = changes._replace(harm=tuple(one for one in changes.harm if one.what in loop.harmed))
     kind = _kind(request, text, subtask=step.subtask_id is not None)
     evidence = await gather(
         request=text,
@@ -341,8 +341,8 @@ async def judge_answer(
         number: one.duration_s for one in evidence.commands for number, kind in KIND_OF.items() if kind == one.kind
     }
     times = {number: {"duration_ms": round(seconds * 1000)} for number, seconds in took.items()}
-    verdict = replace(
-        verdict, criteria_results=tuple(one | times.get(one["id"], {}) for one in verdict.criteria_results)
+    verdict = verdict._replace(
+        criteria_results=tuple(one | times.get(one["id"], {}) for one in verdict.criteria_results)
     )
     if checks.coverage and verdict.judgment == "PASS" and step.subtask_id is None:
         from runner.checks.coverage import unreached  # 15 ms, only where a report is named
@@ -351,9 +351,9 @@ async def judge_answer(
         told = await unreached(
             checks.coverage, workspace, changes.files, lambda command: run_check(command, workspace, left_s)
         )
-        verdict = replace(verdict, unreached=told)
+        verdict = verdict._replace(unreached=told)
     merged = step.subtask_id is not None and verdict.judgment == "PASS"
-    return replace(verdict, question=None) if step.whole or merged else verdict  # nobody who could go on asks there
+    return verdict._replace(question=None) if step.whole or merged else verdict  # nobody who could go on asks there
 
 
 def _timed(number: str, call: Callable[..., Awaitable[T]], took: dict[str, float]) -> Callable[..., Awaitable[T]]:

@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -325,7 +325,7 @@ class Performer:
                 whole=step.whole,
                 notes=list(verdict.notes),
                 unreached=list(verdict.unreached),
-                question=asdict(verdict.question) if verdict.question is not None else None,
+                question=verdict.question._asdict() if verdict.question is not None else None,
                 unsettled=list(verdict.unsettled),
                 tests=verdict.tests,
                 expectations=list(verdict.expectations),

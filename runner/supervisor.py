@@ -35,6 +35,7 @@ from tracer.errors import (
     TraceError,
     UsageError,
 )
+from tracer.facts import UserRequest
 from tracer.journal.record_file import open_records, recover_records
 from tracer.lock import FileLock
 from tracer.lookup import resolve_task, trace_files
@@ -249,7 +250,7 @@ class Supervisor:
         return {"QUEUED": statuses.count("QUEUED"), "RUNNING": statuses.count("RUNNING")}
 
     async def submit(self, request: Request, *, task_id: str | None = None) -> str:
-        """Record the request and start it; returns the task id once USER_REQUEST is durable."""
+        """Record the request and start it; the task id once USER_REQUEST is durable."""
         self.state_dir.ensure()
         if task_id is not None and trace_files(self.state_dir, task_id):
             raise UsageError(
@@ -281,7 +282,7 @@ class Supervisor:
         return _outcome(fold(ConversationTracer.read_trace(path)), path, None)
 
     async def resume(self, task_id: str, *, overrides: Mapping[str, Any] | None = None, into: str | None = None) -> str:
-        """Go on with an unfinished task in its file, or with a failed one in a new file; COMPLETE stays as it is.
+        """Go on with an unfinished task in its file, with a failed one in a new one; COMPLETE stays as it is.
 
         `overrides` are limits (max_iterations, timeout_s, budget_usd, on_limit, parallel); `into` is another branch for
         the result of subtasks. Returns the task id; `wait` for it.
@@ -322,7 +323,7 @@ class Supervisor:
         max_iterations: int | None = None,
         plan: Mapping[str, Any] | None = None,
     ) -> str:
-        """Record a person's answer to a waiting (or stopped) task and go on with it; returns the task id.
+        """Record a person's answer to a waiting (or stopped) task and go on with it; the task id.
 
         One that ended with a question goes on with the answer in a new file, or ends there. `plan` is what
         a person made of a proposed plan; without subtasks the task runs in one piece.
@@ -350,7 +351,7 @@ class Supervisor:
         return await self._reopen(task_id, tracer, state, answer)
 
     async def _steered(self, task_id: str, action: Action, text: str) -> bool:
-        """Give a running task, whoever runs it, a hint for its next turn; False for one that nobody runs."""
+        """Give a running task, whoever runs it, a hint for its next turn; False if nobody runs it."""
         running = self._running.get(task_id)
         if running is None:
             name = f"{_HINT}{short_token()}-{task_id}"
@@ -361,7 +362,7 @@ class Supervisor:
         return True
 
     async def stop(self, task_id: str) -> bool:
-        """Stop at the next safe point, leaving the task resumable; False if nobody runs it.
+        """Stop at the next safe point, resumable; False if nobody runs it.
 
         A task of another process is asked through the state directory; that process looks a few times a second.
         """
@@ -393,13 +394,12 @@ class Supervisor:
         return tracer, state
 
     async def _reopen(self, task_id: str, tracer: ConversationTracer, state: TaskState, answer: Draft | None) -> str:
-        """Record a person's answer if there is one, and go on."""
-        recorded = state.facts
+        """Record a person's answer, if any, and go on."""
+        recorded, make, told = state.facts, self._make_executor, None
         try:
             if answer is not None:
-                state = fold([await tracer.append(answer)], state)
-            make = self._make_executor
-            needless = answer is not None and answer.data["action"] in {"accept", "stop"}
+                state = fold([told := await tracer.append(answer)], state)
+            needless = isinstance(told, UserRequest) and told.action in {"accept", "stop"}
             name = state.request.executor.name
             executor = FallbackExecutor([name], lambda _: make(state.request)) if needless else make(state.request)
         except BaseException:

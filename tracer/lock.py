@@ -12,7 +12,6 @@ import errno
 import fcntl
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +36,7 @@ class Holder(NamedTuple):
 
     def describe(self) -> str:
         """For people: the process, its program and since when."""
-        where = f" on {self.host}" if self.host and self.host != platform.node() else ""
+        where = f" on {self.host}" if self.host and self.host != os.uname().nodename else ""
         return f"process {self.pid}{where} ({self.program or 'unknown program'}, since {self.since or 'unknown'})"
 
 
@@ -90,7 +89,9 @@ class FileLock:
             if not _still_named(descriptor, self.path):
                 os.close(descriptor)
                 return False
-            text = json.dumps({"pid": os.getpid(), "host": platform.node(), "program": _program(), "since": now_iso()})
+            text = json.dumps(
+                {"pid": os.getpid(), "host": os.uname().nodename, "program": _program(), "since": now_iso()}
+            )
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, text.encode(), 0)
         except BlockingIOError:

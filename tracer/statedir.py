@@ -6,7 +6,6 @@ caller another id, across processes and after crashes: a kernel lock around a co
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -130,8 +129,10 @@ class StateDir:
         user = user_state_folder(os.environ)
         if not user.is_absolute():
             return None
+        from hashlib import sha256  # 4 ms
+
         place = Path(os.path.realpath(self.root))
-        return user / kind / f"{place.parent.name}-{hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}"
+        return user / kind / f"{place.parent.name}-{sha256(os.fsencode(place)).hexdigest()[:12]}"
 
     def ensure(self) -> StateDir:
         """Make the folders (0700) and their `.gitignore`; existing ones stay as they are."""

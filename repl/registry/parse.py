@@ -27,6 +27,13 @@ else:
 _LAST_WORD = "@last"
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Of a fixed width: argparse makes one for each flag, and else asks for the terminal's each time."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse that raises instead of printing and leaving."""
 
@@ -105,7 +112,7 @@ def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
 
     Raises UsageError: an unknown flag, a missing or superfluous argument, a value that does not fit.
     """
-    parser = _Parser(prog=f"pm {command.name}", add_help=False, allow_abbrev=False)
+    parser = _Parser(prog=f"pm {command.name}", add_help=False, allow_abbrev=False, formatter_class=_Formatter)
     parser.command = command
     parser.add_argument("--help", "-h", action="store_true", dest="help")
     for flag in (*GLOBAL_FLAGS, *command.flags):

@@ -31,7 +31,7 @@ from runner.gate.criterion import (
     Harm,
     NotVerified,
     SessionCall,
-    TestEvidence,
+    SuiteEvidence,
 )
 from runner.gate.request_kind import Kind
 from runner.processes.command import ProcessResult, run_command
@@ -61,7 +61,7 @@ _NOT_FOUND = re.compile(r"(?:^|[\s:])([\w./+@-]+): (?:(?:command )?not found|No 
 
 
 RunCheck = Callable[[str, Path, float], Awaitable[ProcessResult]]
-Weigh = Callable[[PlannedCommand, Callable[[], float]], Awaitable[TestEvidence]]
+Weigh = Callable[[PlannedCommand, Callable[[], float]], Awaitable[SuiteEvidence]]
 
 
 async def gather(
@@ -128,7 +128,7 @@ async def gather(
     not_checked: dict[CommandKind, NotVerified] = {}
     run_check = run_check or running_checks()
     changed = frozenset(file.path for file in changes.files)
-    tests: TestEvidence | None = None
+    tests: SuiteEvidence | None = None
     for command in commands:
         if command.kind == "test" and weigh is not None and command.held_back is None:
             tests = await weigh(command, _within(timeout_s, until))
@@ -138,7 +138,7 @@ async def gather(
             not_checked[command.kind] = result
         else:
             ran.append(result)
-    return replace(evidence, commands=tuple(ran), not_checked=not_checked, tests=tests)
+    return evidence._replace(commands=tuple(ran), not_checked=not_checked, tests=tests)
 
 
 # Tools of agents that write the one file they name. What a shell command writes is not seen.
@@ -184,7 +184,7 @@ def _look_up(
 def look_up_claims(root: Path, answer: str) -> tuple[ClaimedPath, ...]:
     """The paths that `answer` claims, looked up below `root`; as there is no task, each counts as changed."""
     found = (_claim(root.resolve(), path, "answer", set()) for path in claimed_paths(answer))
-    return tuple(replace(claim, changed=True) for claim in found)
+    return tuple(claim._replace(changed=True) for claim in found)
 
 
 def _claim(root: Path, path: str, source: Any, changed: set[str]) -> ClaimedPath:
@@ -239,7 +239,7 @@ async def _run(
     if command.kind != "test" or first.timed_out or first.exit_code in {0, None}:
         return result
     second = await run_check(command.command, workspace, limit_s())
-    return replace(_result(command, second), flaky=True) if second.exit_code == 0 else result
+    return _result(command, second)._replace(flaky=True) if second.exit_code == 0 else result
 
 
 def _result(command: PlannedCommand, run: ProcessResult) -> CommandResult:

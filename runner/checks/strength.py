@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -82,7 +82,7 @@ def strength_criterion(
         found = await measure(tests.command, budget_s=seconds)
         return strength_finding(found, required=required, budget_s=seconds)
 
-    return replace(criterion, check=check, advisory=required is None, timeout_s=2 * seconds + _TO_END_S)
+    return criterion._replace(check=check, advisory=required is None, timeout_s=2 * seconds + _TO_END_S)
 
 
 def strength_finding(found: Strength | NotVerified | None, *, required: float | None, budget_s: float) -> Finding:

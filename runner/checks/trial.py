@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import BaseRun, evidence_of, held_against, is_lost, new_passing
-from runner.gate.criterion import ChangedFile, NotVerified, Strength, TestEvidence
+from runner.gate.criterion import ChangedFile, NotVerified, Strength, SuiteEvidence
 from runner.gate.file_roles import is_test_file
 from tracer import durable
 from tracer.clock import monotonic
@@ -112,13 +112,13 @@ class Trials:
         policy: str,
         limit_s: Callable[[], float],
         request: str = "",
-    ) -> TestEvidence:
+    ) -> SuiteEvidence:
         """What the tests say of the change from `base` to `files`, for `request`."""
         evidence = await self._weigh(command, base, files, policy=policy, limit_s=limit_s)
         stamp = self._stamps.get(base.partition("@")[0])
         if policy != "change" and stamp is not None:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
-            evidence = replace(evidence, asks=asks)
+            evidence = evidence._replace(asks=asks)
         before = self._known.get(self._key(command.command, base))
         if before is None or not before.run.report.failing:
             return evidence
@@ -137,7 +137,7 @@ class Trials:
         bought = (*evidence.bought, *answers_held(product, lines, request, tests.values()))
         if any(case.outcome == "passed" for case in before.run.report.tests):  # what they call was there
             bought = (*bought, *redefined((*product, *found.new_tests), tests.values(), request))
-        evidence = replace(evidence, unfixed=unfixed, still_failing=left, bought=bought)
+        evidence = evidence._replace(unfixed=unfixed, still_failing=left, bought=bought)
         if (
             bought
             or unfixed
@@ -154,7 +154,7 @@ class Trials:
 
     async def _try_out(
         self,
-        evidence: TestEvidence,
+        evidence: SuiteEvidence,
         base: str,
         files: Sequence[ChangedFile],
         found: Sorted,
@@ -163,7 +163,7 @@ class Trials:
         policy: str,
         limit_s: Callable[[], float],
         request: str,
-    ) -> TestEvidence:
+    ) -> SuiteEvidence:
         """What comes out where the change and the tests that it mended are tried with other conditions and values."""
         paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
         usual_s = self._known[self._key(evidence.command, base)].run.duration_s
@@ -199,7 +199,7 @@ class Trials:
                 )
         except (NoCleanCopyError, OSError):
             return evidence  # without it the verdict is what it was before there was this trial
-        return replace(evidence, bought=tried.bought, asks=tried.asks)
+        return evidence._replace(bought=tried.bought, asks=tried.asks)
 
     async def _weigh(
         self,
@@ -209,11 +209,11 @@ class Trials:
         *,
         policy: str,
         limit_s: Callable[[], float],
-    ) -> TestEvidence:
+    ) -> SuiteEvidence:
         text = command.command
         before = await self._base_of(text, base, files, limit_s)
         if before is not None and (told := before.not_verified) is not None and before.run.doubt is not None:
-            return TestEvidence(command=text, not_verified=told)
+            return SuiteEvidence(command=text, not_verified=told)
         sorted_files = sort_changes(files, extra=self._harness)
         if before is not None and before.not_isolated:
             return await self._in_folder(text, before, sorted_files, policy, limit_s)
@@ -239,12 +239,12 @@ class Trials:
 
     async def _in_folder(
         self, command: str, before: BaseRun, found: Sorted, policy: str, limit_s: Callable[[], float]
-    ) -> TestEvidence:
+    ) -> SuiteEvidence:
         run = await self._twice(command, None, limit_s)
         evidence = evidence_of(command, before, run, found, policy)
-        evidence = replace(evidence, not_isolated=before.not_isolated)
+        evidence = evidence._replace(not_isolated=before.not_isolated)
         if found.touched and policy != "change" and not evidence.failing and not evidence.fault:
-            return replace(evidence, not_verified=_LEFT_ALONE)
+            return evidence._replace(not_verified=_LEFT_ALONE)
         return evidence
 
     async def _in_copies(
@@ -256,7 +256,7 @@ class Trials:
         found: Sorted,
         policy: str,
         limit_s: Callable[[], float],
-    ) -> TestEvidence:
+    ) -> SuiteEvidence:
         there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
         async with self._copy(base, files, keep=files) as copy:
             run = await self._reached_first(command, there, copy, files, limit_s)
@@ -268,7 +268,7 @@ class Trials:
             evidence = held_against(evidence, there, run_a, run[0].report, found, policy)
         if evidence.new and not evidence.failing and before is not None:
             idle = await self._idle(command, before, base, files, found, limit_s)
-            evidence = replace(evidence, idle=idle)
+            evidence = evidence._replace(idle=idle)
         return evidence
 
     async def strength(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal
 from runner.checks.reports import CommandRun, TestReport, compare
-from runner.gate.criterion import NotVerified, TestEvidence
+from runner.gate.criterion import NotVerified, SuiteEvidence
 from tracer.redaction.cuts import beginning
 
 _NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
@@ -53,7 +53,7 @@ def is_lost(run: CommandRun) -> bool:
 
 def evidence_of(
     command: str, before: BaseRun, ran: tuple[CommandRun, bool], found: Sorted, policy: str
-) -> TestEvidence:
+) -> SuiteEvidence:
     """What one run says: of everything as the task left it."""
     run, flaky = ran
     was, now = before.run.report, run.report
@@ -69,7 +69,7 @@ def evidence_of(
     fault = "" if run.outcome != "failed" or failing or only_old else _fault(run)
     if fault and run.exit_code == before.run.exit_code and before.could_not_begin:
         told, fault = before.not_verified, ""
-    evidence = TestEvidence(
+    evidence = SuiteEvidence(
         command=run.command,
         passed=counts["passed"],
         failed=counts["failed"] + counts["error"],
@@ -86,18 +86,18 @@ def evidence_of(
         not_verified=told,
     )
     if only_old and not counts["passed"]:
-        return replace(evidence, unfixed=change.still_failing, still_failing=())  # nothing that this task can show
+        return evidence._replace(unfixed=change.still_failing, still_failing=())  # nothing that this task can show
     return evidence
 
 
 def held_against(
-    evidence: TestEvidence,
+    evidence: SuiteEvidence,
     before: BaseRun,
     ran: tuple[CommandRun, bool],
     left: TestReport,
     found: Sorted,
     policy: str,
-) -> TestEvidence:
+) -> SuiteEvidence:
     """The same with what run A says: with tests and harness as they were. `left` is the report of run B."""
     run, _ = ran
     change = compare(before.run.report, run.report)
@@ -107,18 +107,18 @@ def held_against(
     broken = tuple(dict.fromkeys((*change.broken, *gone, *made_green)))
     if not broken:
         removed = tuple(name for name in evidence.removed if not _is_widened(name, run.report, left))
-        evidence = replace(evidence, removed=removed)
+        evidence = evidence._replace(removed=removed)
         if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
-            return replace(evidence, fault=f"{_fault(run)}, with tests and harness as before the task")
-        return replace(evidence, not_verified=evidence.not_verified or run.not_verified)
+            return evidence._replace(fault=f"{_fault(run)}, with tests and harness as before the task")
+        return evidence._replace(not_verified=evidence.not_verified or run.not_verified)
     changed = [file.path for file in found.tests]
     # A test that is skipped instead expects nothing else: it was silenced.
     muted = (name for name in broken if left.outcomes.get(name) == "skipped")
     elsewhere = [*muted, *(name for name in broken if not _stands_in(name, run, before, changed))]
     passes = not evidence.failing and not evidence.fault and evidence.not_verified is None and evidence.passed
     if policy == "add" and passes and not elsewhere and not (found.harness or found.steering or found.written):
-        return replace(evidence, expectations=tuple(expectations(found.tests)), removed=())
-    return replace(evidence, broken=broken)
+        return evidence._replace(expectations=tuple(expectations(found.tests)), removed=())
+    return evidence._replace(broken=broken)
 
 
 def _is_widened(name: str, old: TestReport, left: TestReport) -> bool:

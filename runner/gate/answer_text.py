@@ -7,7 +7,7 @@ and quoted words inside a prose line are blanked (same length), so that what is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from runner.gate.wording import later
 
@@ -19,8 +19,7 @@ QUOTED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
+class Fence(NamedTuple):
     """One fenced block. `line` is that of the opening fence; `body` has no fence lines; `info` is the info string.
 
     `lead` is the nearest non-empty line of prose before it; `closed` is false where the answer ends inside it.
@@ -39,8 +38,7 @@ class Fence:
         return word.strip("{}.").split(":", 1)[0].split(",", 1)[0].lower()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prose:
+class Prose(NamedTuple):
     """One line of prose: `raw` as written, `text` with inline code and quoted words blanked."""
 
     line: int
@@ -48,8 +46,7 @@ class Prose:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """The parts of an answer in order."""
 
     fences: tuple[Fence, ...]

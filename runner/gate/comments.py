@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -39,8 +39,7 @@ _EXPLAINS = 5
 _DOTS = ("...", "…", ". . .")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
+class Comment(NamedTuple):
     """One comment: its lines with their numbers, its bytes, and how it stands.
 
     `own` is true where nothing but the comment is on its lines, `doc` where it documents behaviour (`/** */`, `///`,
@@ -60,8 +59,7 @@ class Comment:
         return " ".join(clean(text) for _, text in self.lines).strip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(NamedTuple):
     """A place in a comment: `criterion` Q2 or Q3, the words found, and its 1-based line."""
 
     criterion: str
@@ -137,7 +135,7 @@ def _spans(source: Source, span: Span | None) -> Iterator[_Spot]:
         if source.text[node.start_byte : node.start_byte + 2] != b"#!" or node.start_byte:
             yield node.start_byte, node.end_byte, node, False
     if language.name == "python":
-        yield from ((node.start_byte, node.end_byte, node, True) for node in source.nodes(_DOCSTRINGS, span=span))
+        yield from ((node.start_byte, node.end_byte, node, True) for node in _docstrings(source, span))
     if language.name in {"c", "cpp"}:
         for match in _WARNING.finditer(source.text):  # what the compiler is to say is said to people
             yield match.start("said"), match.end("said"), None, False
@@ -162,11 +160,14 @@ def _offset(source: Source, node: tree_sitter.Node, name: str) -> Iterator[_Spot
             yield node.start_byte + start, node.start_byte + end, None, False
 
 
-_DOCSTRINGS = (
-    "(module . (comment)* . (expression_statement . (string) @node .))",
-    "(class_definition body: (block . (comment)* . (expression_statement . (string) @node .)))",
-    "(function_definition body: (block . (comment)* . (expression_statement . (string) @node .)))",
-)
+def _docstrings(source: Source, span: Span | None) -> Iterator[tree_sitter.Node]:
+    """Those of Python that may meet `span`."""
+    root = source.tree.root_node if source.tree is not None else None
+    for owner in (root, *source.nodes((*source.language.functions, *source.language.classes), span=span)):
+        body = owner if owner is None or owner is root else owner.child_by_field_name("body")
+        first = next((child for child in body.named_children if child.type != "comment"), None) if body else None
+        if first is not None and first.type == "expression_statement" and first.named_child_count == 1:
+            yield from (child for child in first.named_children if child.type == "string")
 
 
 def read_comment(comment: Comment, *, mentions_marks: bool = False, marks_only: bool = False) -> list[Hit]:

@@ -9,20 +9,19 @@ src/login.py:2`, then how many more there are.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
-from typing import Any, Literal, Protocol
+from types import FunctionType, MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 from runner.gate.request_kind import Kind
 from tracer.facts import Report
 from tracer.redaction.cuts import beginning
 
+_ASYNC = 0x80  # inspect.CO_COROUTINE
 Judgment = Literal["PASS", "REJECT", "RETRY"]
 CommandKind = Literal["test", "lint", "typecheck"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedFile:
+class ChangedFile(NamedTuple):
     """A file this task changed, whole. `path` is relative to the workspace with `/`; None content: absent on that side.
 
     `too_large` marks content cut at the reading limit, `unstable` a file that changed while it was read.
@@ -35,8 +34,7 @@ class ChangedFile:
     unstable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimedPath:
+class ClaimedPath(NamedTuple):
     """A path that the answer claims or the task expects, looked up on disk.
 
     `source` is `answer` (claimed as delivered), `request` (named by the request) or `expected` (listed by the task).
@@ -50,8 +48,7 @@ class ClaimedPath:
     changed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotVerified:
+class NotVerified(NamedTuple):
     """Why something could not be checked, in a few words, and the next step that lets it be checked.
 
     `ran`: the check's command was run, and did not settle it.
@@ -65,8 +62,7 @@ class NotVerified:
 NOT_TRUSTED = NotVerified(why="folder not trusted", next="pm config trust")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandResult:
+class CommandResult(NamedTuple):
     """One run of a test, lint or type-check command. `exit_code` is None where it did not end by itself.
 
     `origin` says why it is in force.
@@ -89,8 +85,7 @@ HarmKind = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Harm:
+class Harm(NamedTuple):
     """What happened to something of the user's that no change of the work calls for: a file, or the repository.
 
     `deleted`, `reset` and `overwritten` are files that held work in no commit; `what` is the path or the name in the
@@ -104,8 +99,7 @@ class Harm:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survivor:
+class Survivor(NamedTuple):
     """A fault in a changed function that no test noticed: `old` became `new`; `kind` `stub` is the whole function."""
 
     path: str
@@ -116,8 +110,7 @@ class Survivor:
     new: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strength:
+class Strength(NamedTuple):
     """How many faults in changed functions the tests noticed.
 
     `functions` of all `of_functions` changed ones were tried; `untried` faults were left when the time was used up,
@@ -142,8 +135,7 @@ class Strength:
         return 100.0 * self.killed / self.total if self.total else 100.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionCall:
+class SessionCall(NamedTuple):
     """A tool call of the agent's own session. `text` is what it was told, cut to 500 characters; `ok` None: untold."""
 
     name: str
@@ -157,8 +149,7 @@ class SessionCall:
         return self.name, self.text, self.output
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(NamedTuple):
     """What is put to the user: by the `agent`, which cannot go on without an answer, or by the `gate`."""
 
     text: str
@@ -166,8 +157,7 @@ class Question:
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """One place a criterion points at. `line` is 1-based; `preexisting` is reported apart and never rejects."""
 
     type: str
@@ -179,8 +169,7 @@ class Place:
     preexisting: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
+class Expectation(NamedTuple):
     """One place where a task changed what a test expects: the lines before and after."""
 
     path: str
@@ -189,8 +178,7 @@ class Expectation:
     new: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestEvidence:
+class SuiteEvidence(NamedTuple):
     """What the tests showed: run by us, on a clean copy, against what they expected before the task.
 
     `broken` passed before and do not pass now with tests and harness as they were; `failing` fail as the task left
@@ -200,8 +188,6 @@ class TestEvidence:
     tests that pass without the change as well. `bought` shows that green was bought, `asks` is for a person to judge.
     `not_isolated` says why the workspace's own folder was used.
     """
-
-    __test__ = False  # no class of tests for pytest
 
     command: str
     passed: int = 0
@@ -225,8 +211,7 @@ class TestEvidence:
     not_verified: NotVerified | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Everything the criteria may look at for one answer.
 
     `diff` is the change as git writes it, of all files whose contents are at hand.
@@ -253,18 +238,17 @@ class Evidence:
     session: tuple[SessionCall, ...] | None = None
     unchanged_before: bool = False
     commands: tuple[CommandResult, ...] = ()
-    not_checked: Mapping[CommandKind, NotVerified] = field(default_factory=dict)
+    not_checked: Mapping[CommandKind, NotVerified] = MappingProxyType({})
     protected_changes: tuple[str, ...] = ()
     harm: tuple[Harm, ...] = ()
     harm_unknown: str = ""
-    tests: TestEvidence | None = None
+    tests: SuiteEvidence | None = None
     tests_policy: str = "add"
     require: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """A criterion's result: passed, or the reason with its places.
 
     `not_verified` says why it could not be judged: `passed` is then no PASS, and no fault of the answer either.
@@ -284,8 +268,7 @@ class Finding:
     needs_person: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelReply:
+class ModelReply(NamedTuple):
     """What a model answered; with `trouble` there is no answer to rely on, and it says why."""
 
     text: str = ""
@@ -314,8 +297,7 @@ class Models(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Criterion:
+class Criterion(NamedTuple):
     """A registered criterion. `explain` is the text of `pm criteria explain`.
 
     One whose `check` is async is asked only where no other has failed: it may cost money. `timeout_s` is how long the
@@ -335,11 +317,14 @@ class Criterion:
     def waits(self) -> bool:
         """Whether the check is async."""
         check = self.check
+        if isinstance(check, FunctionType):
+            return bool(check.__code__.co_flags & _ASYNC)
+        from inspect import iscoroutinefunction  # 7 ms, only for what is no plain function
+
         return iscoroutinefunction(check) or iscoroutinefunction(getattr(check, "__call__", None))  # noqa: B004
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What QUALITY_JUDGMENT records: `criteria_results`, `issues` and `tests` in the wire shape of contracts 1, 2, 11.
 
     `unreached` are changed lines that no test reaches, as a coverage report tells; `unsettled` criteria without which

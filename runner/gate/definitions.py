@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -54,14 +54,15 @@ _DEEPEST = 12
 _FEW = 4
 
 
-@dataclass(frozen=True)
-class Function:
-    """A function, with a name mostly. Of most functions of a file no more is asked than where they stand."""
-
+class _Named(NamedTuple):
     source: Source
     node: tree_sitter.Node
     name: str
     body: tree_sitter.Node | None
+
+
+class Function(_Named):
+    """A function, with a name mostly. Of most functions of a file no more is asked than where they stand."""
 
     @cached_property
     def owner_node(self) -> tree_sitter.Node | None:

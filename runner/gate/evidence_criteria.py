@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -25,7 +24,7 @@ from runner.gate.criterion import (
     NotVerified,
     Place,
     Question,
-    TestEvidence,
+    SuiteEvidence,
     at,
     finding_of,
 )
@@ -282,11 +281,11 @@ def q7_test(evidence: Evidence) -> Finding:
         return Finding(passed=True, places=tests.asks, not_verified=unsettled, needs_person=True, question=question)
     if tests.not_verified is not None:
         ran = bool(tests.passed or tests.failed or tests.skipped)
-        return Finding(passed=True, not_verified=replace(tests.not_verified, ran=ran))
+        return Finding(passed=True, not_verified=tests.not_verified._replace(ran=ran))
     return Finding(passed=True, reason=passed_text(tests))
 
 
-def _test_faults(tests: TestEvidence) -> Iterator[Place]:
+def _test_faults(tests: SuiteEvidence) -> Iterator[Place]:
     tail = "\n".join([line for line in tests.output_tail.strip().split("\n") if line.strip()][-_TAIL_LINES:])
     steered = f" (the task changed {', '.join(tests.harness[:_NAMED])})" if tests.harness else ""
     before = "tests fail with tests and harness as before the task"
@@ -308,7 +307,7 @@ def _test_faults(tests: TestEvidence) -> Iterator[Place]:
         yield Place(type="tests", message=message, excerpt=beginning(tail, 1000), suggestion="correct what it reports")
 
 
-def passed_text(tests: TestEvidence) -> str:
+def passed_text(tests: SuiteEvidence) -> str:
     """`42 passed, 3 new, 1 of them passes without the change as well; not isolated: …`."""
     text = f"{tests.passed} passed" + (f", {tests.new} new" if tests.new else "")
     if tests.idle:
@@ -343,7 +342,7 @@ def _check(evidence: Evidence, kind: CommandKind) -> Finding:
     moved = moved_goalposts(evidence, kind)
     if not_run == NOT_TRUSTED and not faults and moved:  # not in force, so that nothing was got round
         return Finding(
-            passed=True, not_verified=replace(NOT_TRUSTED, why=f"{NOT_TRUSTED.why}; {finding_of(moved).reason}")
+            passed=True, not_verified=NOT_TRUSTED._replace(why=f"{NOT_TRUSTED.why}; {finding_of(moved).reason}")
         )
     if faults or moved:
         reasons = [reason for reason, _ in faults]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 from runner.gate.criterion import ChangedFile
 from runner.gate.wording import later
@@ -23,8 +23,7 @@ _BINARY = 8192
 _WORDS = later(rb"[\x00-/:-@\[-`{-\x7f]+")  # all that is no letter or digit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLines:
+class FileLines(NamedTuple):
     """One file's part: `before` and `after` are its lines, `added` and `removed` the 1-based numbers that changed.
 
     `old` is the content it is compared with, None for a new file; `renamed_from` the path where that was.

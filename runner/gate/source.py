@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -19,8 +19,7 @@ from runner.gate.wording import pattern, pattern_of_bytes
 _PAIRS = {b")": b"(", b"]": b"[", b"}": b"{"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class Scan(NamedTuple):
     """What the scanner saw.
 
     `comments` are (start, end) in bytes; `open_at` is the offset of the first bracket left
@@ -108,15 +107,16 @@ Span = tuple[int, int]
 _AROUND = 3
 
 
-@dataclass(frozen=True)
-class Source:
-    """One text with its language. `tree` is None where there is no grammar or `note` says why it was not parsed."""
-
+class _Text(NamedTuple):
     path: str
     text: bytes
     language: Language
     tree: tree_sitter.Tree | None
     note: str = ""
+
+
+class Source(_Text):
+    """One text with its language. `tree` is None where there is no grammar or `note` says why it was not parsed."""
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -156,11 +156,12 @@ class Source:
         """All nodes of `types`, in the order of the text, that meet `span`; a type may be a pattern with `@node`."""
         if self.tree is None or not types:
             return []
-        declared = (*self.language.functions, *self.language.classes)
-        if span is None and types == self.language.functions != declared:  # who asks for these asks for all, too
-            return [node for node in self.nodes(declared) if node.type in types]
+        language = self.language
+        usual = (*language.comments, *language.functions, *language.literals, *language.classes)
+        if types != usual and set(types) <= set(usual):  # a query takes 1-4 ms to make, however much it asks for
+            return [node for node in self.nodes(usual, span=span) if node.type in types]
         if (types, span) not in self._found:
-            cursor = tree_sitter.QueryCursor(_query(self.language, types))
+            cursor = tree_sitter.QueryCursor(_query(language, types))
             if span is not None:
                 cursor.set_byte_range(*span)
             found = cursor.captures(self.tree.root_node).get("node", [])
@@ -178,7 +179,7 @@ class Source:
 
 @cache
 def _query(language: Language, types: tuple[str, ...]) -> tree_sitter.Query:
-    patterns = (name if name.startswith("(") else f"({name}) @node" for name in types)
+    patterns = (name if name.startswith("(") else f"({name}) @node" for name in dict.fromkeys(types))
     return tree_sitter.Query(grammar(language), "\n".join(patterns))
 
 

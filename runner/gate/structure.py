@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -51,8 +51,7 @@ _RESHAPING = Words("requests", "reshaping")
 _DELIBERATE = Words("deliberate", "inside")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(NamedTuple):
     """One place: the criterion, the kind of issue, what to say, its first and last line, and what would mend it."""
 
     kind: str

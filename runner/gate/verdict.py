@@ -10,7 +10,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,11 +52,17 @@ def team_criteria(found: Iterable[EntryPoint] | None = None) -> tuple[Criterion,
 
 def _is_installed() -> bool:
     """Whether any installed distribution names the group."""
-    listed = (one for place in sys.path for one in Path(place or ".").glob("*-info/entry_points.txt"))
-    try:
-        return any(GROUP in one.read_text(encoding="utf-8", errors="replace") for one in listed)
-    except OSError:
-        return True  # the slower way tells
+    group = GROUP.encode()
+    for place in sys.path:
+        try:
+            listed = [one for one in Path(place or ".").iterdir() if one.name.endswith("-info")]
+        except OSError:  # no folder
+            continue
+        for distribution in listed:
+            with suppress(OSError):
+                if group in (distribution / "entry_points.txt").read_bytes():
+                    return True
+    return False
 
 
 def _load(point: EntryPoint) -> Criterion:
@@ -67,7 +73,7 @@ def _load(point: EntryPoint) -> Criterion:
     if isinstance(loaded, Criterion):
         if loaded.id[:1].upper() == "Q" and loaded.id[1:].isdigit():
             return _broken(point, f"the id {loaded.id!r} is reserved for built-in criteria")
-        return loaded if loaded.explain else replace(loaded, explain=(loaded.check.__doc__ or "").strip())
+        return loaded if loaded.explain else loaded._replace(explain=(loaded.check.__doc__ or "").strip())
     if callable(loaded):
         name = str(getattr(loaded, "__doc__", None) or point.name).strip().split("\n", 1)[0].rstrip(".")
         return Criterion(id=point.name, name=name, check=loaded, explain=str(getattr(loaded, "__doc__", "") or ""))
@@ -203,7 +209,7 @@ def verdict_of(
             if finding.not_verified is not None and (finding.needs_person or criterion.id in evidence.require)
         ),
         tests=_tests(evidence, findings),
-        expectations=tuple(asdict(place) for place in (evidence.tests.expectations if evidence.tests else ()))[
+        expectations=tuple(place._asdict() for place in (evidence.tests.expectations if evidence.tests else ()))[
             :_LISTED
         ],
     )
@@ -304,8 +310,8 @@ def _result(criterion: Criterion, finding: Finding, listed: int | None) -> dict[
     if criterion.advisory:
         result["advisory"] = True
     if finding.strength is not None:
-        told = asdict(finding.strength)
-        survivors = told.pop("survivors")[:_LISTED]
+        told = finding.strength._asdict()
+        survivors = tuple(one._asdict() for one in told.pop("survivors")[:_LISTED])
         result["strength"] = {"total": finding.strength.total, **told, "survivors": survivors}
     if unlisted := _counting(finding)[listed:] if listed is not None else ():
         result["left_out"] = len(unlisted)

@@ -78,13 +78,12 @@ def tables() -> dict[str, dict[str, Any]]:
 
 def pattern(module: str, name: str) -> re.Pattern[str]:
     """A pattern of these tables."""
-    made = _Later(lambda: re.compile("".join(map(str.strip, tables()[module][name].split("\n")))))
-    return cast("re.Pattern[str]", made)
+    return cast("re.Pattern[str]", _Later(lambda: re.compile(_joined([tables()[module][name]]))))
 
 
 def pattern_of_bytes(module: str, name: str) -> re.Pattern[bytes]:
     """The same for text that is not decoded."""
-    return cast("re.Pattern[bytes]", _Later(lambda: re.compile(pattern(module, name).pattern.encode())))
+    return cast("re.Pattern[bytes]", _Later(lambda: re.compile(_joined([tables()[module][name]]).encode())))
 
 
 def compiled(rows: Sequence[Mapping[str, Any]], parts: Mapping[str, Sequence[str]]) -> re.Pattern[str]:

@@ -25,7 +25,7 @@ from runner.isolation.isolation_port import Conflict, ConflictPlace, Merged
 from runner.processes.process_table import send_signal
 from runner.processes.tree import ProcessTree, tree_members
 from runner.workspace.changes import ComparisonError, Limits, safe_text
-from runner.workspace.git.pointers import copy_media, keep_pointers
+from runner.workspace.git.pointers import FileHashes, copy_media, keep_pointers
 from runner.workspace.git.put_files import Stamps, entry_side, put_files, stamp
 from runner.workspace.git.refs import USERS_COMMIT, common_dir, name_in_repository
 from runner.workspace.git.repository import (
@@ -472,7 +472,7 @@ class GitWorktrees:
 
     def _snapshot(self, git: Git, folder: Path, *, excluded: tuple[Path, ...], tree: str | None = None) -> Snapshot:
         store = self._names.folder / "indexes"
-        place = SnapshotPlace(store=store, excluded=excluded, limits=_EVERYTHING, spares_empty=True)
+        place = SnapshotPlace(store, excluded, _EVERYTHING, FileHashes(), [], spares_empty=True)
         return SnapshotMaker(git, folder, place=place).make(tree=tree)
 
     def _read(self, git: Git, name: str) -> str | None:

@@ -17,7 +17,7 @@ from runner.isolation.worktrees import MergeConflict, merge_commits
 from runner.workspace.changes import Limits, safe_text
 from runner.workspace.git.compare import read_blobs
 from runner.workspace.git.entries import Entry, put_few, read_entries, small_index, tree_of
-from runner.workspace.git.pointers import is_note
+from runner.workspace.git.pointers import FileHashes, is_note
 from runner.workspace.git.put_files import SMALL, WHOLE_FILE, Side
 from runner.workspace.git.repository import Git, GitError
 from runner.workspace.git.snapshot import SnapshotMaker, SnapshotPlace
@@ -121,7 +121,7 @@ class Planner:
         git, start = self._git, prefix_of(self._git, self._folder)
         store = self._state_dir.control / "workspace"
         store.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = SnapshotPlace(store=store, excluded=(self._state_dir.root,), limits=Limits())
+        place = SnapshotPlace(store, (self._state_dir.root,), Limits(), FileHashes(), [])
         sorter = SnapshotMaker(git, self._folder, place=place).sorter
         names = {os.fsencode(start + path): path for path in paths}
         found = sorter.sort_out(git, names, careful=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import NamedTuple, Protocol
 
@@ -64,8 +63,7 @@ class Change(NamedTuple):
     after: Side | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(NamedTuple):
     """Everything that differs between a base and the disk, by path in byte order.
 
     `paths` are relative to the workspace with `/`; a rename is a deleted and an added path. `diff` is a unified diff

@@ -15,9 +15,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +36,7 @@ from runner.workspace.git.lost_work import MadeByTasks, lost_work
 from runner.workspace.git.pointers import FileHashes, check_out, read_side
 from runner.workspace.git.refs import USERS_COMMIT
 from runner.workspace.git.repository import (
+    Beside,
     Git,
     GitError,
     GitStopped,
@@ -245,7 +244,7 @@ class Workspace:
             changes = self._manifest_changes(name, undone, notes)
         else:
             raise ComparisonError(f"{base!r} is not a workspace baseline", next_step="start the task again")
-        return replace(changes, notes=tuple(dict.fromkeys((*changes.notes, *self._base_notes.get(base, ())))))
+        return changes._replace(notes=tuple(dict.fromkeys((*changes.notes, *self._base_notes.get(base, ())))))
 
     def _git_changes(self, name: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
         tree, _, kept = name.partition("@")
@@ -262,15 +261,15 @@ class Workspace:
                 place = self._place(None, notes)
                 found = _compare_without_repository(tree, self.folder, place=place, stopper=stopper)
             now = _state_now(git) if git is not None and by is git else None
-            with ThreadPoolExecutor(1) as pool:  # the disk has to confirm what an undo reads
-                kept_left = pool.submit(self._left, f"git:{name}", found, before, now)
+            with Beside() as beside:  # the disk has to confirm what an undo reads
+                kept_left = beside.start(self._left, f"git:{name}", found, before, now)
                 harm = harm_since(before, now, git) if before is not None else ()
                 if before is not None and by is not None:
                     harm = (
                         *harm,
                         *lost_work(by, before, tree, found, made=made.read(), folder=self.folder, limits=self._limits),
                     )
-            left = kept_left.result()
+            left = kept_left()
             made.add(found.entries)
         except (GitError, OSError) as error:
             raise ComparisonError(
@@ -280,7 +279,7 @@ class Workspace:
             ) from error
         changes = Changes.of(found.changes, diff=found.diff, protected=undone.names, notes=(*notes, *found.notes))
         unknown = "" if before is not None else "how the repository was before the task is not on record"
-        return replace(changes, harm=harm, harm_unknown=unknown, left=left)
+        return changes._replace(harm=harm, harm_unknown=unknown, left=left)
 
     def _left(self, base: str, found: TreeChanges, before: GitState | None, now: GitState | None) -> str | None:
         """The blob of what an undo needs to know: what differs, and the repository as it was left where that moved."""
@@ -330,7 +329,7 @@ class Workspace:
         made = Changes.of(changes, diff=diff, protected=undone.names, notes=tuple(notes))
         gone = [Harm(kind="deleted", what=file.path) for file in made.files if file.after is None]
         text = json.dumps({"base": f"manifest:{blob_id}", "rows": rows}).encode()
-        return replace(made, harm=tuple(gone), left=self._blobs.put_bytes(text) if rows else None)
+        return made._replace(harm=tuple(gone), left=self._blobs.put_bytes(text) if rows else None)
 
     def _repository(self, stopper: Stopper) -> Git | None:
         """The repository to compare by; None where there is none, or where it ignores the workspace altogether."""
@@ -391,10 +390,10 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
     maker = SnapshotMaker(git, folder, place=place)
     try:
         index = git.with_index(known.index_file)
-        with ThreadPoolExecutor(1) as pool:  # objects that are gone would be written anew, and nothing would be missed
-            held = pool.submit(git.has, known.tree)
+        with Beside() as beside:  # objects that are gone would be written anew, and nothing would be missed
+            held = beside.start(git.has, known.tree)
             look = look_at(index, maker.scope.pathspec, is_plain=True)
-        if not held.result():
+        if not held():
             return None
         if look.hidden or any(path.endswith(b"/") for path in look.others):
             return None
@@ -407,13 +406,13 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
         base = _entries_of(look, known.overlay, maker)
         brief = git.in_passing()  # the baseline holds what has to last
         with small_index(brief, place.store) as now:
-            with ThreadPoolExecutor(1) as pool:
+            with Beside() as beside:
                 start = len(maker.scope.prefix)
                 then = {path[start:]: entry for path, entry in base.items()}
-                before = pool.submit(tree_of, brief, then, length=len(known.tree))
+                before = beside.start(tree_of, brief, then, length=len(known.tree))
                 put_few(now, base, found)
                 after = write_tree(now, maker.scope) if start else None
-            return compare_trees(now, before.result(), after, folder=folder, limits=place.limits)
+            return compare_trees(now, before(), after, folder=folder, limits=place.limits)
     except GitStopped:
         raise
     except GitError:  # files come and go, or cannot be read: the longer way says what it is

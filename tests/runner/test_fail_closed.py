@@ -212,9 +212,9 @@ def test_invariant_13_no_findings_at_all_never_pass() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda one: one, lambda one: replace(one, files=()), lambda one: replace(one, status="TIMEOUT"),
-        lambda one: replace(one, report=Report({"status": "partial"})),
-        lambda one: replace(one, files=(ChangedFile(path="a.py", before=None, after=b"def f(:\n"),)),
+        lambda one: one, lambda one: one._replace(files=()), lambda one: one._replace(status="TIMEOUT"),
+        lambda one: one._replace(report=Report({"status": "partial"})),
+        lambda one: one._replace(files=(ChangedFile(path="a.py", before=None, after=b"def f(:\n"),)),
     ],
 )  # fmt: skip
 async def test_invariant_14_the_same_evidence_gets_the_same_verdict_from_every_door(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +185,7 @@ class Asking(World):
     async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
         verdict = await super().judge(state, step, models)
         question = Question(text="Up or down?", by=self.by)  # type: ignore[arg-type]
-        return replace(verdict, question=question) if verdict.judgment == "REJECT" else verdict
+        return verdict._replace(question=question) if verdict.judgment == "REJECT" else verdict
 
 
 def asking(*, by: str = "agent", session: str | None = None) -> Asking:

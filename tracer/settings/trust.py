@@ -8,7 +8,6 @@ no to it is not asked again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -32,7 +31,9 @@ def user_folder(environ: Mapping[str, str], *, platform: str) -> Path:
 
 def file_hash(content: bytes) -> str:
     """The hash that trust is bound to."""
-    return hashlib.sha256(content).hexdigest()
+    from hashlib import sha256  # 4 ms, and mostly there is nothing to trust
+
+    return sha256(content).hexdigest()
 
 
 def trusted_file(store: Path, project: Path, name: str, content: bytes) -> bool:

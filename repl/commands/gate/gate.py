@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repl.present.text import count_text, escape
-from runner.change_gate import Gated, fact_of, judge_fast, read_marks, record, records, standing, write_marks
 from runner.workspace.changes import Changes, is_excluded
+from runner.workspace.git.repository import Beside
 from runner.workspace.git.since import Tree, note_output
 from tracer.errors import LimitError, NotAcceptedError, PmError, UsageError
 from tracer.facts import CheckChoice, TestRun
@@ -20,6 +20,7 @@ from tracer.verification import tests_text, unverified_text
 
 if TYPE_CHECKING:
     from repl.context import Context
+    from runner.change_gate import Gated
     from tracer.settings.layers import Settings
 
 _FORMATS = ("text", "json", "sarif", "junit", "github", "gitlab")
@@ -64,7 +65,11 @@ def gate(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, in
 
 def _fast(context: Context, arguments: Namespace) -> int:
     began = time.monotonic()
-    wanted, settings = _against_git(context, arguments)
+    with Beside() as beside:
+        asked = beside.start(_against_git, context, arguments)
+        from runner.change_gate import judge_fast  # 50 ms, while git compares
+
+    wanted, settings = asked()
     known = _known(context, arguments)
     gated = judge_fast(wanted.changes, options=settings.family("criteria.options"), known=known)
     return _close(context, arguments, wanted, gated, began=began)
@@ -74,7 +79,7 @@ async def _full(context: Context, arguments: Namespace) -> int:
     import asyncio
 
     from repl.task_request import task_request
-    from runner.change_gate import judge_change
+    from runner.change_gate import judge_change, judge_fast
     from runner.workspace.workspace import open_workspace
     from tracer.blobs import DirectoryBlobs
 
@@ -132,9 +137,7 @@ def _against_git(context: Context, arguments: Namespace) -> tuple[Wanted, Settin
     left_out = tuple(settings.get("check.exclude") or ())
     files = tuple(file for file in since.changes.files if not is_excluded(file.path, left_out))
     by = f"gate --since {arguments.since}" if arguments.since else "gate --staged" if arguments.staged else "gate"
-    from dataclasses import replace
-
-    return Wanted(since.tree, since.base, replace(since.changes, files=files), by, since=against), settings
+    return Wanted(since.tree, since.base, since.changes._replace(files=files), by, since=against), settings
 
 
 def _policy_at(context: Context, arguments: Namespace, tree: Tree) -> Settings:
@@ -184,6 +187,8 @@ def _known(context: Context, arguments: Namespace) -> frozenset[str]:
     """The findings of the baseline file; with `--since` of the base's, which the change cannot extend."""
     if not arguments.baseline:
         return frozenset()
+    from runner.change_gate import read_marks
+
     path = Path(os.path.realpath(context.folder / arguments.baseline))
     if arguments.since and (tree := Tree(context.folder, state_dir=context.state_root)).holds(path):
         text = tree.text_at(arguments.since, path)
@@ -196,6 +201,8 @@ def _known(context: Context, arguments: Namespace) -> frozenset[str]:
 
 def _close(context: Context, arguments: Namespace, wanted: Wanted, gated: Gated, *, began: float) -> int:
     """Keep the verdict, show it in each form that is wanted, and end with its exit code."""
+    from runner.change_gate import fact_of, record
+
     output, verdict, code = context.output, gated.verdict, gated.exit_code
     if arguments.write_baseline:
         return _write_baseline(context, arguments, verdict.issues if wanted.changes.files else ())
@@ -293,6 +300,8 @@ def _write(context: Context, path: Path, text: str) -> None:
 
 def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Mapping[str, Any]]) -> int:
     """No verdict: what is found is known from now on, so there is nothing that could fail."""
+    from runner.change_gate import write_marks
+
     path = context.folder / arguments.write_baseline
     count = write_marks(path, issues)
     note_output(path)
@@ -303,6 +312,8 @@ def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Map
 
 def _status(context: Context, arguments: Namespace) -> int:
     """What the record says of the change from HEAD to the files as they are."""
+    from runner.change_gate import records, standing
+
     known = list(records(context.state_dir))
     tree = Tree(context.folder, state_dir=context.state_root)
     now = tree.now(staged=arguments.staged)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from runner.workspace.changes import Change, Limits, Side, safe_text
 from runner.workspace.git.look import ABSENT
 from runner.workspace.git.pointers import is_note, is_pointer, media_of, same_content
-from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, find_repository, parse_raw
+from runner.workspace.git.repository import Beside, Git, GitError, GitStopped, RawEntry, find_repository, parse_raw
 
 _GITLINK = "160000"
 _SYMLINK = "120000"
@@ -61,14 +60,14 @@ def _compare(git: Git, base: str, now: str | None, *, folder: Path, prefix: byte
     result = TreeChanges([], b"", [], [])
     if base == now:
         return result
-    with ThreadPoolExecutor(1) as pool:
-        whole = pool.submit(_diff, git, base, now, prefix=prefix)
+    with Beside() as beside:
+        whole = beside.start(_diff, git, base, now, prefix=prefix)
         entries = parse_raw(_ask(git, base, now, "-z", "--raw", "--no-abbrev"))
         plain = [entry for entry in entries if _GITLINK not in entry.modes]
         for entry, change in _changes(git, plain, folder=folder, prefix=prefix, budget=budget):
             result.changes.append(change)
             result.entries.append(entry)
-    diff = whole.result()
+    diff = whole()
     if result.changes and len(result.changes) < len(plain) < _MOST_NAMED:  # some pointers' files are what they were
         changed = [change.path.removeprefix(prefix) for change in result.changes]
         diff = _diff(git, base, now, only=changed, prefix=prefix)

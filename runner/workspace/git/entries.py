@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -150,6 +149,8 @@ def _id_of(folder: _Folder, *, length: int) -> bytes:
     content = b"".join(
         b"%s %s\0%s" % (entry.mode, name, bytes.fromhex(entry.id.decode())) for name, entry in _in_order(folder)
     )
+    import hashlib  # 4 ms, only where a large index is left as it is
+
     digest = hashlib.new("sha256" if length == 64 else "sha1", usedforsecurity=False)
     digest.update(b"tree %d\0" % len(content) + content)
     return digest.hexdigest().encode()

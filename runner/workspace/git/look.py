@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from runner.workspace.changes import LEFT_OUT
-from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
+from runner.workspace.git.repository import Beside, Git, GitError, GitStopped, RawEntry, parse_raw
 
 _OTHERS = ("ls-files", "-z", "--others", "--exclude-standard", *(f"--exclude={name}" for name in LEFT_OUT))
 ABSENT = "000000"
@@ -70,12 +69,12 @@ class Look(NamedTuple):
 def look_at(git: Git, scope: Sequence[str], *, is_plain: bool = False) -> Look:
     """What differs between git's index and the disk; `is_plain`: the index is known to be plain."""
     complaints: list[bytes] = []
-    with ThreadPoolExecutor(2) as pool:
-        changed = pool.submit(git.run, *_CHANGED, *scope, complaints=complaints)
-        others = pool.submit(walk, git, scope)
+    with Beside() as beside:
+        changed = beside.start(git.run, *_CHANGED, *scope, complaints=complaints)
+        others = beside.start(walk, git, scope)
         is_plain = is_plain or _is_plain(git, scope)
-    entries = parse_raw(changed.result())
-    return Look(entries, others.result(), is_plain, _unseen(git, scope) if complaints else set())
+    entries = parse_raw(changed())
+    return Look(entries, others(), is_plain, _unseen(git, scope) if complaints else set())
 
 
 def forced(git: Git, scope: Sequence[str]) -> set[bytes]:

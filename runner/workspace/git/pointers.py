@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,7 +25,9 @@ class FileHashes:
         """The file's hash in hex; OSError where it cannot be read."""
         key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
         if key not in self._known:
-            digest = hashlib.sha256()
+            from hashlib import sha256  # 4 ms, only for what is too large to keep
+
+            digest = sha256()
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - the name may not be text
                 while block := file.read(_BLOCK):
                     digest.update(block)
@@ -69,9 +68,11 @@ def is_pointer(content: bytes) -> bool:
 
 def same_content(pointer: bytes, content: bytes) -> bool:
     """Whether `content` (or the note that stands for it) is what `pointer` points to."""
+    from hashlib import sha256
+
     match = _POINTER.match(pointer)
     wanted = match[1].decode() if match else None
-    return wanted is not None and wanted == (note_hash(content) or hashlib.sha256(content).hexdigest())
+    return wanted is not None and wanted == (note_hash(content) or sha256(content).hexdigest())
 
 
 def media_of(pointer: bytes, git_dir: Path, *, limit: int) -> Side:
@@ -108,6 +109,8 @@ def keep_pointers(git: Git, base: str, tree: str) -> str:
                 entries.append(b"%s %s\t%s" % (entry.modes[1].encode(), entry.ids[0].encode(), entry.path))
     if not entries:
         return tree
+    import tempfile  # 2 ms, only for pointers
+
     with tempfile.TemporaryDirectory(prefix="pm-pointers-") as folder:
         own = git.with_index(Path(folder) / "index")
         own.run("read-tree", tree)
@@ -160,6 +163,8 @@ def check_out(git: Git, tree: str, source: Path, target: Path, *, changed: Mappi
         if is_note(content) or is_pointer(content):
             if is_changed:
                 return f"{name} is too large to be kept as it was before the task"
+            import shutil  # 2 ms, only for pointers
+
             shutil.copy2(source / name, target / name, follow_symlinks=False)
     return ""
 

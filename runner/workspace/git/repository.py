@@ -14,12 +14,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from copy import copy
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, ParamSpec, Self, TypeVar
 
 from runner.processes.environment import command_environment
 from runner.processes.probe import run_probe
@@ -27,6 +25,44 @@ from runner.processes.process_table import MARK
 from tracer.clock import monotonic
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+
+class Beside:
+    """Work in threads beside this one; the block is left when all of it has ended. `concurrent.futures` loads 10 ms."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def start(self, work: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> Callable[[], _T]:
+        """Start `work`; what is returned waits for its end and gives its result, or raises what it raised."""
+        results: list[_T] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                results.append(work(*given, **named))
+            except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        self._threads.append(thread)
+        thread.start()
+
+        def result() -> _T:
+            thread.join()
+            if errors:
+                raise errors[0]
+            return results[0]
+
+        return result
 
 
 class Stopper:
@@ -258,8 +294,9 @@ class Git:
 
     def _like(self, settings: Mapping[str, str]) -> Git:
         self._settings()  # asked for once, for the copies as well
-        other = copy(self)
-        other._more_settings = {**self._more_settings, **settings}  # noqa: SLF001 - a copy of this object
+        other = object.__new__(Git)
+        other.__dict__ |= self.__dict__
+        other._more_settings = {**self._more_settings, **settings}
         return other
 
     def run(
@@ -393,8 +430,8 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
             stopper=stopper,
         )
         try:
-            with ThreadPoolExecutor(1) as pool:
-                settings = pool.submit(ask, list(ASK_SETTINGS), ok_codes=(0, 1))
+            with Beside() as beside:
+                settings = beside.start(ask, list(ASK_SETTINGS), ok_codes=(0, 1))
                 git_dir = _usual_git_dir(top)
                 if git_dir is None:
                     out = ask(["rev-parse", "--absolute-git-dir"], ok_codes=(0,))
@@ -404,7 +441,7 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
                 continue  # an empty or foreign folder of that name
             raise
         found = Git(git_dir, top, stopper=stopper)
-        found._known_settings = settings_in(settings.result())  # noqa: SLF001 - asked for beside, to save a command's time
+        found._known_settings = settings_in(settings())  # noqa: SLF001 - asked for beside, to save a command's time
         return found
     return None
 

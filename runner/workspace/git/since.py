@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from runner.workspace.changes import Changes, Limits
 from runner.workspace.git.compare import compare_trees
+from runner.workspace.git.pointers import FileHashes
 from runner.workspace.git.repository import GitError, find_repository
 from runner.workspace.git.snapshot import SnapshotMaker, SnapshotPlace
 from tracer.durable import ensure_folder, replace
@@ -45,7 +46,7 @@ class Tree:
         self._git = git
         state_dir = Path(os.path.realpath(state_dir))
         self._store = state_dir / "control" / "workspace"
-        place = SnapshotPlace(store=self._store, excluded=left_out(self._folder, state_dir), notes=self._notes)
+        place = SnapshotPlace(self._store, left_out(self._folder, state_dir), Limits(), FileHashes(), self._notes)
         self._maker = SnapshotMaker(git, self._folder, place=place)
 
     def now(self, *, staged: bool = False) -> str:

@@ -31,8 +31,8 @@ from runner.gate.criterion import (
     ModelReply,
     NotVerified,
     Strength,
+    SuiteEvidence,
     Survivor,
-    TestEvidence,
 )
 from runner.gate.verdict import BUILT_IN, judge
 from runner.judging import judge_by
@@ -276,7 +276,7 @@ class Models:
         raise AssertionError(prompt)
 
 
-RAN = TestEvidence(command="make test", passed=3)
+RAN = SuiteEvidence(command="make test", passed=3)
 
 
 @pytest.mark.parametrize(
@@ -284,9 +284,9 @@ RAN = TestEvidence(command="make test", passed=3)
     [
         (RAN, None, "pass", "2 of 4 faults noticed"),
         (RAN, 80.0, "fail", "wanted: 80 %"),
-        (TestEvidence(command="x", not_isolated="no git"), 80.0, "not_verified", "no copy to put faults into: no git"),
+        (SuiteEvidence(command="x", not_isolated="no git"), 80.0, "not_verified", "no copy to put faults into: no git"),
         (
-            TestEvidence(command="x", not_verified=NotVerified(why="no report", next="")),
+            SuiteEvidence(command="x", not_verified=NotVerified(why="no report", next="")),
             80.0,
             "not_verified",
             "no report",
@@ -295,7 +295,7 @@ RAN = TestEvidence(command="make test", passed=3)
     ],
 )
 async def test_the_criterion_counts_only_where_tests_showed_something_in_a_copy(
-    tests: TestEvidence | None, required: float | None, outcome: str, said: str
+    tests: SuiteEvidence | None, required: float | None, outcome: str, said: str
 ) -> None:
     asked: list[tuple[str, float]] = []
 

@@ -18,7 +18,7 @@ from runner.checks.commands import PlannedCommand
 from runner.checks.evidence import task_trials
 from runner.checks.reports import CaseResult, CommandRun, TestReport
 from runner.checks.trial import Trials
-from runner.gate.criterion import Evidence, Finding, TestEvidence
+from runner.gate.criterion import Evidence, Finding, SuiteEvidence
 from runner.gate.evidence_criteria import q7_test
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
@@ -59,7 +59,7 @@ def opened(project: Path) -> Workspace:
     return open_workspace(project, state_dir=state, blobs=DirectoryBlobs(state / "blobs"))
 
 
-async def weighed(project: Path, change: Change, *, policy: str = "add") -> tuple[TestEvidence, Finding]:
+async def weighed(project: Path, change: Change, *, policy: str = "add") -> tuple[SuiteEvidence, Finding]:
     workspace, state = opened(project), project / ".pm-orchestrator"
     base = await workspace.baseline("task-001/0")
     trials = task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-001")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.harness import place_of, rows
+from runner.checks.harness import place_of, rows, values_of
 from runner.checks.mutants import NUMBERS, targets_of
 from runner.checks.reports import CaseResult, CommandRun
 from runner.checks.strength import SpoiltCopy
@@ -209,12 +210,24 @@ def edits_of(source: Source, span: tuple[int, int], called: Collection[str], *, 
     kinds = _kinds(source, (*NUMBERS, *source.language.strings))
     for number, node in enumerate(source.nodes(kinds)):
         numeric = _text(node)[:1].isdigit()
-        if span[0] <= node.start_byte < span[1] and _role(node, called) == role.removesuffix(" number"):
+        if span[0] <= node.start_byte < span[1]:
+            wanted = role.removesuffix(" number")
+            if _brings_in(node) if wanted == "any" else _role(node, called) != wanted:
+                continue
             if role.endswith("number") and not numeric:
                 continue
             made = _other(_text(node), turn + number if role == "expected" else turn)
             if made:
                 yield node.start_byte, node.end_byte, made.encode()
+
+
+def _brings_in(node: tree_sitter.Node) -> bool:
+    """Whether a literal names a file or a package that is made known."""
+    return any(_BRINGS_IN.search(above.type) or _callee(above, node) in _LOADS for above in upwards(node.parent))
+
+
+_BRINGS_IN = re.compile(r"import|include|preproc|package|attribute|decorator|\buse_")
+_LOADS = frozenset({"require", "require_relative", "import", "load", "open", "mock"})
 
 
 def _role(node: tree_sitter.Node, called: Collection[str]) -> str:
@@ -277,13 +290,11 @@ def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
 
 def _other(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
-    if re.fullmatch(r"\d+", literal):
-        value = int(literal)
+    if re.fullmatch(r"\d+(?:\.\d+)?", literal):
+        value = float(literal) if "." in literal else int(literal)
         other = (value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5)
         return str(other) if value else ""
-    if re.fullmatch(r"\d+\.\d+", literal):
-        return f"{float(literal) + 1.5 + turn}"
-    match = re.fullmatch(r"(['\"`])([^\\'\"`{}$#\n]*[^\W_][^\\'\"`{}$#\n]*)\1", literal)
+    match = re.fullmatch(r"(['\"`])((?:(?!\1)[^\\`{}$#\n])*[^\W_](?:(?!\1)[^\\`{}$#\n])*)\1", literal)
     if match is None:
         return ""
     mark, inner = match[1], match[2]
@@ -301,7 +312,9 @@ def _other(literal: str, turn: int) -> str:
 
 _PASSING = re.compile(
     r"[\w./-]+:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)"
+    r"|(?<=') \(\d+\)(?= panicked)|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
 )
+_MOST_LINES = 12
 
 
 def told_of(name: str, run: CommandRun) -> str:
@@ -314,10 +327,16 @@ def told_of(name: str, run: CommandRun) -> str:
     text = case.message
     if not text:
         lines = run.output_tail.splitlines()
-        near = {at for number, line in enumerate(lines) if case.short in line for at in range(number, number + 8)}
-        text = "\n".join(lines[number] for number in sorted(near) if number < len(lines))
-    return _PASSING.sub("", text)
+        near: set[int] = set()  # what is told of other tests comes in any order
+        for number in (number for number, line in enumerate(lines) if case.short in line):
+            told = range(number, min(number + _MOST_LINES, len(lines)))
+            near.update(takewhile(lambda at: lines[at] != "", told))
+        text = "\n".join(lines[number] for number in sorted(near))
+    return "\n".join(line for line in _PASSING.sub("", text).splitlines() if line.strip())
 
+
+# What neither takes: an error that is none of a comparison.
+_NO_INPUT = re.compile(r"\W*(?:\w+[.:])*(?!\w*(?:Assert|Expect))\w+(?:Error|Exception)\b")
 
 # --- trying it ---
 
@@ -431,26 +450,36 @@ async def _as_before(
     added = [line for file in product for line in _added(file)]
     if not any(_LIMITED.search(line) for line in added) or told.files_with("input", 0) is None:
         return Tried()
-    same = set(told.spans)
-    now: _Ends = {}
-    files: Mapping[str, bytes] = {}
+    same, constant, turns = set(told.spans), set(told.spans), list[tuple[dict[str, bytes], _Ends]]()
     async with base() as (root, run):
         before = SpoiltCopy(root, told.files)
         for turn, role in ((0, "input"), (1, "input"), (2, "input"), (0, "input number")):
-            files = told.files_with(role, turn) or files
-            now = await ends(files)
-            if not now or monotonic() > until or not before.plant(files):
+            if not (files := told.files_with(role, turn)):
+                continue
+            varied, direct = {*told.varied}, {*told.direct}
+            turns.append((files, now := await ends(files)))
+            if not now or monotonic() > until or not before.plant(told.files_with(role, turn, told.files) or files):
                 return Tried()
             ran = await run()
-            was = {name: told_of(name, ran) for name in same}
-            same &= told.varied or same
-            same = {name for name in same if was[name] == now[name] not in {"passed", "gone"}}
-            if not same:
+            # Where a turn leaves a test as it is, it tells nothing of it.
+            constant = {name for name in constant & direct if name not in varied or now[name] == "passed"}
+            same = {
+                name
+                for name in same
+                if name not in varied
+                or (told_of(name, ran) == now[name] not in {"passed", "gone"} and not _NO_INPUT.match(now[name]))
+            }
+            if not same and not constant:
                 return Tried()
+    if constant and not same:
+        return Tried(asks=tuple(_fixed(told, product, constant)))
     # The same word means the same result only where a test says what it got: a stub tells.
     stubs = {file.path: text for file in product if (text := stubbed(file)) is not None}
+    files, now = turns[0]
     idle = await ends({**files, **stubs}) if stubs else {}
-    same = {name for name in same if idle.get(name, "gone") not in {now[name], "gone"}}
+    built = any(idle.get(name, "gone") != "gone" for name in same)  # else what was told of other values tells
+    tells = idle if built else turns[1][1] if len(turns) > 1 else {}
+    same = {name for name in same if tells.get(name, "gone") not in {now[name], "gone"}}
     if not same:
         return Tried()
     what = f"does as before for every other input than those of {', '.join(sorted(same))}"
@@ -461,43 +490,88 @@ async def _as_before(
     return Tried(asks=(place,)) if own else Tried(bought=(place,))
 
 
+def _fixed(told: _Told, product: Sequence[ChangedFile], constant: Collection[str]) -> Iterator[Place]:
+    """Added lines with a value that these tests expect, which they get whatever they give."""
+    lines = "\n".join(text.decode("utf-8", "replace") for name in constant for _, text in told.spans[name])
+    for file in product:
+        known = {*values_of(told.asked), *values_of((file.before or b"").decode("utf-8", "replace"))}
+        wanted = {*values_of(lines)} - known
+        for line in _added(file):
+            if wanted & {*values_of(line)} and not _FAILS.search(line) and not _BRINGS_IN.search(line):
+                what = f"gives what {', '.join(sorted(constant))} expects whatever it is given: {line.strip()}"
+                yield at("bought", what, path=file.path, suggestion="make it depend on what it is given")
+                return
+
+
+_GIVEN = re.compile(r"\w\([^()]*\)")
+
+
 class _Told:
     """The tests that failed before: where they stand, and their files with other values in them."""
 
     def __init__(
         self, mended: Sequence[CaseResult], tests: Mapping[str, str], product: Sequence[ChangedFile], *, asked: str
     ) -> None:
-        self.files: dict[str, bytes] = {}
-        self.spans: dict[str, list[tuple[str, tuple[int, int]]]] = {}
+        self.files: dict[str, bytes] = {}  # as they are on the base
+        self.now: dict[str, bytes] = {}  # as they are with the change: a file of the product may hold tests
+        self.spans: dict[str, list[tuple[str, bytes]]] = {}
         self.varied: set[str] = set()
+        self.direct: set[str] = set()
         self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
         self.asked = asked
-        self._asked = set(_bare(asked))  # values that the request names stay: to work for them was the task
+        # Values that the request names stay, to work for them was the task; those in a call are its examples.
+        self._asked = set(_bare(_GIVEN.sub("", asked)))
         self._called = {name for file in product for name in _defined(file)}
+        after = {file.path: file.after for file in product if file.after is not None}
         for case in mended:
             for path, text in place_of(case, tests)[:_MOST_FILES]:
                 whole, own = tests[path].encode(), text.encode()
-                if (start := whole.find(own)) >= 0 and is_test_file(path):
-                    self.files[path] = whole
-                    self.spans.setdefault(case.id, []).append((path, (start, start + len(own))))
+                if own in whole and own in after.get(path, whole) and (is_test_file(path) or path.endswith(".rs")):
+                    self.files[path], self.now[path] = whole, after.get(path, whole)
+                    self.spans.setdefault(case.id, []).append((path, own))
                     self.unplaced.update((case.id,) if own == whole else ())
+        # How tests are called: other words there would make other tests of them.
+        self._names = {part for case in mended for part in re.split(r"::| › | > |[/#\[\]]", case.id)}
 
-    def files_with(self, role: str, turn: int) -> dict[str, bytes] | None:
-        """The files with other values in this role; `varied` are then the tests that have any."""
+    def files_with(self, role: str, turn: int, files: Mapping[str, bytes] | None = None) -> dict[str, bytes] | None:
+        """The files (by default as they are now) with other values in this role.
+
+        `varied` are then the tests with any; `direct` those whose own lines give a value to what was changed. Where a
+        test's own lines give none, its table or its helper does.
+        """
         edits: dict[str, set[Edit]] = {}
-        self.varied = set()
+        files = self.now if files is None else files
+        self.varied, self.direct = set(), set()
         for name, places in self.spans.items():
-            for path, span in places:
-                source = open_source(path, self.files[path])
-                # What is given may come from a helper.
-                around = span if role == "expected" else (0, len(self.files[path]))
-                found = set() if source is None else set(edits_of(source, around, self._called, role=role, turn=turn))
+            for path, own in places:
+                source, start = open_source(path, files[path]), files[path].find(own)
+                if source is None:
+                    continue
+                span, whole = (start, start + len(own)), (0, len(files[path]))
+                kinds: tuple[str, ...] = (role,)
+                if role != "expected" and any(
+                    True for _ in edits_of(source, span, self._called, role="input", turn=turn)
+                ):
+                    self.direct.add(name)
+                elif role != "expected":
+                    kinds = (role, role.replace("input", "any"))
+                found = {edit for kind in kinds for edit in edits_of(source, span, self._called, role=kind, turn=turn)}
                 if role != "expected":
-                    found = {edit for edit in found if self._asked.isdisjoint(_bare(_within(self.files[path], edit)))}
+                    found = {edit for edit in found if self._may_vary(_within(files[path], edit))}
+                    if turn == 1 and name in self.direct and found:
+                        # One value alone: others may be words of a closed list, of which there are no other ones.
+                        longest = max((_within(files[path], edit) for edit in sorted(found)), key=len)
+                        found = {edit for edit in found if _within(files[path], edit) == longest}
+                    if not found and len(kinds) > 1:
+                        found = {*edits_of(source, whole, self._called, role=role, turn=turn)}
                 if found:
                     self.varied.add(name)
                     edits[path] = edits.get(path, set()) | found
-        return {path: _edited(self.files[path], found) for path, found in edits.items()} or None
+        return {path: _edited(files[path], found) for path, found in edits.items()} or None
+
+    def _may_vary(self, literal: str) -> bool:
+        said = literal[1:-1]
+        return self._asked.isdisjoint(_bare(literal)) and not {said, said.replace(" ", "_")} & self._names
 
 
 def _within(text: bytes, edit: Edit) -> str:

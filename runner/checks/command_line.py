@@ -505,7 +505,7 @@ def _is_word(word: str | None, wanted: str) -> bool:
     base = (word or "").rpartition("/")[2]
     if wanted == "python":
         return _PYTHON.fullmatch(base) is not None
-    return wanted in {base, word} or ("*" in wanted and fnmatchcase(base, wanted))
+    return wanted in {base, word} or ("*" in wanted and fnmatchcase((word or "") if "/" in wanted else base, wanted))
 
 
 def _listing(call: _Call) -> str:

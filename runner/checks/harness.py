@@ -106,6 +106,11 @@ def redefined(files: Sequence[ChangedFile], tests: Iterable[str], request: str) 
                     yield at("bought", told, path=file.path, line=number, suggestion=advice)
 
 
+def asks_for_tests(request: str) -> bool:
+    """Whether tests are what the request wants, or a part of it."""
+    return any(re.search(line, request) for row in rows()["asks_for_tests"] for line in row["lines"])
+
+
 @cache
 def _replaces() -> re.Pattern[str]:
     return re.compile("|".join(line for row in rows()["replaces"] for line in row["lines"]))
@@ -160,19 +165,19 @@ def answers_held(
     `mended` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
     values that is compared with; what the request or the product named before is nobody's answer.
     """
-    expected = [{*_values(line), *_numbered(line)} for text in mended for line in text.splitlines()]
-    asked = set(_values(request))
+    expected = [{*values_of(line), *_numbered(line)} for text in mended for line in text.splitlines()]
+    asked = set(values_of(request))
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None or file.after is None:
             continue
-        said = asked | set(_values((file.before or b"").decode("utf-8", "replace")))
+        said = asked | set(values_of(_outer(file)))
         added = [(number, lines.after[number - 1].decode("utf-8", "replace")) for number in sorted(lines.added)]
-        found = {value: number for number, line in added for value in _values(line) if value not in said}
+        found = {value: number for number, line in added for value in values_of(line) if value not in said}
         alike = max((_apart(values & set(found)) for values in expected), key=len, default=[])
         compared = any(_is_compared(value, line) for value in alike for _, line in added)
         if len(alike) < _PAIR and not compared:
             continue
-        held = set(found) & {value for text in tests for value in (*_values(text), *_numbered(text))}
+        held = set(found) & {value for text in tests for value in (*values_of(text), *_numbered(text))}
         if len(held) >= _MOSTLY * len(found):
             advice = "make it right for every input; the tests give examples only"
             line = min(found[value] for value in held)
@@ -185,15 +190,15 @@ def _numbered(text: str) -> Iterator[str]:
         yield from re.findall(r"\S*\d\S*", match["text"][1:-1]) if match["text"] else ()
 
 
-def _values(text: str) -> Iterator[str]:
+def values_of(text: str) -> Iterator[str]:
     """The literals of some weight: rows of values as `1,2,3`, and single ones."""
     for match in _UNIT.finditer(text):
         value = match[0]
         if match["row"]:
-            row = re.sub(r"\s+|,\s*$", "", value[1:-1])
-            if len(re.sub(r"\W", "", row)) >= _LEAST_ROW and re.search(r"\d|['\"]", row):
+            row = re.sub(r"\s+|,\s*$|['\"]", "", value[1:-1])
+            if len(re.sub(r"\W", "", row)) >= _LEAST_ROW and re.search(r"\d|['\"]", value):
                 yield row
-            yield from _values(value[1:-1])
+            yield from values_of(value[1:-1])
         elif match["text"] and len(value) - 2 >= _LEAST_TEXT:
             yield value[1:-1]
         elif match["number"] and len(value) >= _LEAST_NUMBER:
@@ -206,8 +211,8 @@ def _apart(values: Collection[str]) -> list[str]:
 
 
 def _is_compared(value: str, line: str) -> bool:
-    row = value.count(",") > 1 and r"\s*,\s*".join(re.escape(part) for part in value.split(","))
-    return bool(row) and re.search(rf"==\s*&?(?:vec!|\w*)?[\[({{]\s*{row}", line) is not None
+    row = value.count(",") > 1 and r"['\"]?\s*,\s*['\"]?".join(re.escape(part) for part in value.split(","))
+    return bool(row) and re.search(rf"==\s*&?(?:vec!|\w*)?[\[({{]\s*['\"]?{row}", line) is not None
 
 
 def never_unequal(product: Sequence[ChangedFile]) -> Iterator[Place]:
@@ -266,7 +271,8 @@ class Sorted(NamedTuple):
     """The changed files by what they are to the tests.
 
     `tests` were there before, `new_tests` not; `harness` was there before, `steering` not. `written` holds files of
-    which only the steering parts are put back, with their content then.
+    which only the steering parts are put back, with their content then; `inner` are the tests that stand in the product
+    (Rust), as files of their own under its path, which are put back alike.
     """
 
     tests: tuple[ChangedFile, ...] = ()
@@ -275,6 +281,13 @@ class Sorted(NamedTuple):
     steering: tuple[ChangedFile, ...] = ()
     product: tuple[ChangedFile, ...] = ()
     written: Mapping[str, bytes] = {}
+    inner: tuple[ChangedFile, ...] = ()
+
+    @property
+    def steers(self) -> tuple[str, ...]:
+        """What runs the tests and was changed."""
+        parts = {*self.written} - {file.path for file in self.inner}
+        return (*(file.path for file in (*self.harness, *self.steering)), *sorted(parts))
 
     @property
     def touched(self) -> bool:
@@ -289,6 +302,7 @@ def sort_changes(files: Iterable[ChangedFile], *, extra: Sequence[str] = ()) -> 
     """Tell tests, harness and product apart."""
     found: dict[str, list[ChangedFile]] = {name: [] for name in _ROLES}
     written: dict[str, bytes] = {}
+    inner: list[ChangedFile] = []
     for file in files:
         if file.before == file.after and not file.too_large:
             continue
@@ -300,17 +314,41 @@ def sort_changes(files: Iterable[ChangedFile], *, extra: Sequence[str] = ()) -> 
             found["product"].append(file)
             if (content := _parts_put_back(file)) is not None:
                 written[file.path] = content
-    return Sorted(**{name: tuple(files) for name, files in found.items()}, written=written)
+                inner += _inner(file)
+    return Sorted(**{name: tuple(files) for name, files in found.items()}, written=written, inner=tuple(inner))
+
+
+def _inner(file: ChangedFile) -> Iterator[ChangedFile]:
+    """The tests that a file of the product holds."""
+    row = _row(file.path)
+    if row is not None and row.get("tests"):
+        before, after = (
+            "".join(_blocks((side or b"").decode("utf-8", "replace"), row)) for side in (file.before, file.after)
+        )
+        yield file._replace(before=before.encode(), after=after.encode())
+
+
+def _outer(file: ChangedFile) -> str:
+    """What a file of the product held before, without the tests in it."""
+    text, row = (file.before or b"").decode("utf-8", "replace"), _row(file.path)
+    for block in _blocks(text, row) if row is not None and row.get("tests") else ():
+        text = text.replace(block, "", 1)
+    return text
+
+
+def _row(path: str) -> Mapping[str, Any] | None:
+    return next((row for row in rows()["parts"] if re.search(row["path"], path)), None)
 
 
 def _parts_put_back(file: ChangedFile) -> bytes | None:
     """The file as the task left it with its steering parts as before; None where these are unchanged, or it is new."""
-    row = next((row for row in rows()["parts"] if re.search(row["path"], file.path)), None)
+    row = _row(file.path)
     if row is None or file.after is None or file.too_large:
         return None
     before, after = ((side or b"").decode("utf-8", "replace") for side in (file.before, file.after))
     made = put_back(row, before, after)
-    return None if made == after or not (file.before or _blocks(after, row)) else made.encode()
+    there = _blocks(before, row) if row.get("tests") else file.before or _blocks(after, row)
+    return None if made == after or not there else made.encode()
 
 
 def put_back(row: Mapping[str, Any], before: str, after: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -31,6 +31,7 @@ from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import (
     Sorted,
     answers_held,
+    asks_for_tests,
     concerns,
     lines_of,
     place_of,
@@ -44,14 +45,16 @@ from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import BaseRun, evidence_of, held_against, is_lost, new_passing
-from runner.gate.criterion import ChangedFile, NotVerified, Strength, SuiteEvidence
+from runner.gate.criterion import ChangedFile, NotVerified, Place, Strength, SuiteEvidence, at
 from runner.gate.file_roles import is_test_file
+from runner.gate.languages import by_path
 from tracer import durable
 from tracer.clock import monotonic
 
 _CACHE = Path("control") / "base-tests"
 _KEPT = 32
 _NARROW_S = 20.0
+_NAMED = 5
 _TRIED_S = 20.0
 _MOST_TRIED_S = 90.0
 _LEFT_ALONE = NotVerified(why="tests changed and no clean copy to hold the old ones against", next="pm doctor")
@@ -114,11 +117,11 @@ class Trials:
         request: str = "",
     ) -> SuiteEvidence:
         """What the tests say of the change from `base` to `files`, for `request`."""
-        evidence = await self._weigh(command, base, files, policy=policy, limit_s=limit_s)
+        evidence = await self._weigh(command, base, files, policy=policy, limit_s=limit_s, request=request)
         stamp = self._stamps.get(base.partition("@")[0])
         if policy != "change" and stamp is not None:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
-            evidence = evidence._replace(asks=asks)
+            evidence = evidence._replace(asks=(*evidence.asks, *asks))
         before = self._known.get(self._key(command.command, base))
         if before is None or not before.run.report.failing:
             return evidence
@@ -128,8 +131,8 @@ class Trials:
         failed = [case for case in before.run.report.tests if case.id in before.run.report.failing]
         cases = (case for case in failed if case.id in evidence.still_failing)
         about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
-        if evidence.harness and len(evidence.still_failing) == len(failed):
-            about = evidence.still_failing  # nothing was mended, and what runs the tests was changed
+        if (found.harness or set(found.written) & set(found.steers)) and len(evidence.still_failing) == len(failed):
+            about = evidence.still_failing  # nothing was mended, and what ran the tests was changed
         left = tuple(name for name in evidence.still_failing if name not in about)
         unfixed = (*evidence.unfixed, *about)
         mended = [case for case in failed if case.id not in {*unfixed, *left, *evidence.failing}]
@@ -193,7 +196,12 @@ class Trials:
         keep = (*found.product, *found.new_tests, *(found.tests if policy == "change" else ()))
         try:
             async with self._copy(base, files, keep=keep, written=found.written) as copy:
-                own = [one for one in found.product if one.path not in found.written]
+                inner = {one.path for one in found.inner}
+                own = [
+                    one._replace(after=found.written.get(one.path, one.after))
+                    for one in found.product
+                    if one.path in inner or one.path not in found.written
+                ]
                 tried = await try_out(
                     own, mended, tests=tests, request=request, copy=running(copy), base=opened, until=until
                 )
@@ -209,6 +217,7 @@ class Trials:
         *,
         policy: str,
         limit_s: Callable[[], float],
+        request: str,
     ) -> SuiteEvidence:
         text = command.command
         before = await self._base_of(text, base, files, limit_s)
@@ -218,7 +227,7 @@ class Trials:
         if before is not None and before.not_isolated:
             return await self._in_folder(text, before, sorted_files, policy, limit_s)
         try:
-            return await self._in_copies(text, before, base, files, sorted_files, policy, limit_s)
+            return await self._in_copies(text, before, base, files, sorted_files, policy, limit_s, request)
         except NoCleanCopyError as error:
             there = before or BaseRun(CommandRun(command=text, exit_code=None, reading="no_report"), error.what)
             there = there._replace(not_isolated=error.what)
@@ -256,6 +265,7 @@ class Trials:
         found: Sorted,
         policy: str,
         limit_s: Callable[[], float],
+        request: str,
     ) -> SuiteEvidence:
         there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
         async with self._copy(base, files, keep=files) as copy:
@@ -265,10 +275,21 @@ class Trials:
             old = (*found.product, *found.new_tests, *found.tests) if policy == "change" else found.product
             async with self._copy(base, files, keep=old, written=found.written) as copy:
                 run_a = await self._twice(command, copy, limit_s)
-            evidence = held_against(evidence, there, run_a, run[0].report, found, policy)
+            held = held_against(evidence, there, run_a, run[0].report, found, policy)
+            if held.broken and found.steers and found.tests and policy == "add":
+                # Whether what steers the tests made them green, or what they expect.
+                async with self._copy(
+                    base, files, keep=(*old, *found.new_tests, *found.tests), written=found.written
+                ) as copy:
+                    if (await self._run(command, copy, limit_s())).outcome == "passed":
+                        found = found._replace(harness=(), steering=(), written={})
+                        held = held_against(evidence, there, run_a, run[0].report, found, policy)
+            evidence = held
         if evidence.new and not evidence.failing and before is not None:
             idle = await self._idle(command, before, base, files, found, limit_s)
-            evidence = evidence._replace(idle=idle)
+            evidence = evidence._replace(
+                idle=idle, asks=(*evidence.asks, *_all_idle(idle, there, run[0], found, request))
+            )
         return evidence
 
     async def strength(
@@ -418,6 +439,19 @@ class Trials:
             return BaseRun(made, str(not_isolated), dict(reached))
         except (OSError, ValueError, TypeError, KeyError):
             return None
+
+
+def _all_idle(idle: Sequence[str], before: BaseRun, run: CommandRun, found: Sorted, request: str) -> Iterator[Place]:
+    """Tests were added, and each of them passes without the change: nothing shows that it does what was asked.
+
+    Where the request asks for tests and no code was changed, they are the work.
+    """
+    new, change = new_passing(before, run), compare(before.run.report, run.report)
+    moved = len(new) <= len(change.gone)
+    code = any(by_path(one.path) is not None for one in found.product)
+    if new and not moved and not change.fixed and {*new} <= {*idle} and not (asks_for_tests(request) and not code):
+        what = f"all of its own tests pass without the change as well: {', '.join([*new][:_NAMED])}"
+        yield at("idle", what, suggestion="add a test that fails without the change")
 
 
 def _outcome(run: CommandRun) -> Outcome:

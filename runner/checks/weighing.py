@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal
 from runner.checks.reports import CommandRun, TestReport, compare
-from runner.gate.criterion import NotVerified, SuiteEvidence
+from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
+from runner.gate.wording import pattern
 from tracer.redaction.cuts import beginning
 
+_ASSERT = pattern("evidence_criteria", "assert")
+_SHOWN = 5
 _NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
 
 
@@ -78,13 +82,15 @@ def evidence_of(
         failing=failing,
         removed=() if policy == "change" else (*change.gone, *change.muted),
         still_failing=change.still_failing if only_old else (),
-        harness=tuple(file.path for file in (*found.harness, *found.steering)) + tuple(found.written),
+        harness=found.steers,
         bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
         fault=fault,
         output_tail=run.output_tail,
         flaky=flaky,
         not_verified=told,
     )
+    if only_old and found.steers and run.exit_code == 0 != before.run.exit_code:
+        return evidence._replace(fault=f"{run.command} ends with 0 while tests fail")
     if only_old and not counts["passed"]:
         return evidence._replace(unfixed=change.still_failing, still_failing=())  # nothing that this task can show
     return evidence
@@ -107,39 +113,49 @@ def held_against(
     broken = tuple(dict.fromkeys((*change.broken, *gone, *made_green)))
     if not broken:
         removed = tuple(name for name in evidence.removed if not _is_widened(name, run.report, left))
-        evidence = evidence._replace(removed=removed)
+        evidence = evidence._replace(removed=())
+        if policy != "change" and run.not_verified is None:
+            evidence = evidence._replace(held=True, asks=(*evidence.asks, *_cut(removed, left, found)))
         if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
+            if policy == "add" and found.tests and not found.steers:  # a runner that names no tests
+                return evidence._replace(expectations=tuple(expectations(found.tests)), held=False)
             return evidence._replace(fault=f"{_fault(run)}, with tests and harness as before the task")
         return evidence._replace(not_verified=evidence.not_verified or run.not_verified)
-    changed = [file.path for file in found.tests]
     # A test that is skipped instead expects nothing else: it was silenced.
-    muted = (name for name in broken if left.outcomes.get(name) == "skipped")
-    elsewhere = [*muted, *(name for name in broken if not _stands_in(name, run, before, changed))]
+    muted = any(left.outcomes.get(name) == "skipped" for name in broken)
+    changed = (*found.tests, *found.inner)
     passes = not evidence.failing and not evidence.fault and evidence.not_verified is None and evidence.passed
-    if policy == "add" and passes and not elsewhere and not (found.harness or found.steering or found.written):
-        return evidence._replace(expectations=tuple(expectations(found.tests)), removed=())
+    if policy == "add" and passes and changed and not muted and not found.steers:
+        return evidence._replace(expectations=tuple(expectations(changed)), removed=())
     return evidence._replace(broken=broken)
+
+
+def _cut(removed: Sequence[str], left: TestReport, found: Sorted) -> Iterable[Place]:
+    """What a task took out of tests that all pass as they were: nothing is bought with it, and they are the user's.
+
+    Tests that were moved or renamed have all their assertions still.
+    """
+    files = (*found.tests, *found.inner)
+    was, now = (
+        _assertions(file.before for file in files),
+        _assertions(file.after for file in (*files, *found.new_tests)),
+    )
+    muted = [name for name in removed if left.outcomes.get(name) == "skipped"]
+    lost = [*(was - now)]
+    if muted or (removed and lost) or was.total() > now.total():
+        what = f"tests were taken out: {', '.join([*(muted or removed or lost)][:_SHOWN])}"
+        yield at("goalposts", what, path=files[0].path if files else None, suggestion="put them back")
+
+
+def _assertions(texts: Iterable[bytes | None]) -> Counter[str]:
+    lines = (line.strip() for text in texts for line in (text or b"").decode("utf-8", "replace").splitlines())
+    return Counter(line for line in lines if _ASSERT.search(line))
 
 
 def _is_widened(name: str, old: TestReport, left: TestReport) -> bool:
     """Whether a test that still passes as it was is there with parameters now."""
     cases = [outcome for one, outcome in left.outcomes.items() if one.startswith(f"{name}[")]
     return old.outcomes.get(name) == "passed" and "passed" in cases
-
-
-def _stands_in(name: str, run: CommandRun, before: BaseRun, changed: Sequence[str]) -> bool:
-    """Whether a test stands in one of these files, as far as a report tells; where none does, in one of them if any."""
-    cases = {case.id: case for case in (*before.run.report.tests, *run.report.tests)}
-    place = cases[name].file or name.rpartition("::")[0].partition("::")[0]
-    if not place:
-        return bool(changed)
-    stem = place.replace(".", "/") if "/" not in place and not place.endswith(tuple(_ENDINGS)) else place
-    return any(
-        path == place or path.rpartition(".")[0].endswith(stem) or path.startswith(f"{place}/") for path in changed
-    )
-
-
-_ENDINGS = (".py", ".js", ".ts", ".mjs", ".cjs", ".tsx", ".jsx", ".rb", ".php", ".go", ".rs", ".java", ".t")
 
 
 def _fault(run: CommandRun) -> str:

@@ -183,10 +183,10 @@ class SuiteEvidence(NamedTuple):
 
     `broken` passed before and do not pass now with tests and harness as they were; `failing` fail as the task left
     them; `removed` ran before and were taken away or skipped by the task. Of those that fail as they did before,
-    `unfixed` concern what the task changed or was asked for, `still_failing` do not.
-    `expectations`: only tests that the task changed fail in their old form, and all pass in the new one. `idle` are new
-    tests that pass without the change as well. `bought` shows that green was bought, `asks` is for a person to judge.
-    `not_isolated` says why the workspace's own folder was used.
+    `unfixed` concern what the task changed or was asked for, `still_failing` do not. `expectations`: only tests that
+    the task changed fail in their old form, and all pass in the new one; `held`: all pass in their old form. `idle` are
+    new tests that pass without the change as well. `bought` shows that green was bought, `asks` is for a person to
+    judge. `not_isolated` says why the workspace's own folder was used.
     """
 
     command: str
@@ -201,6 +201,7 @@ class SuiteEvidence(NamedTuple):
     still_failing: tuple[str, ...] = ()
     harness: tuple[str, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    held: bool = False
     idle: tuple[str, ...] = ()
     bought: tuple[Place, ...] = ()
     asks: tuple[Place, ...] = ()

@@ -271,7 +271,7 @@ def q7_test(evidence: Evidence) -> Finding:
     if evidence.tests_policy == "frozen":
         touched = (file for file in evidence.files if is_test_file(file.path) and file.before != file.after)
         places += [_place(file.path, "a test was changed, and --tests frozen allows none") for file in touched]
-    places += moved_goalposts(evidence, "test")
+    places += [] if tests.held else moved_goalposts(evidence, "test")
     if places:
         return finding_of(places)
     if tests.asks and evidence.tests_policy != "change":

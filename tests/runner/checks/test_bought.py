@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import edits_of, spots_of, try_out
+from runner.checks.bought import edits_of, spots_of, told_of, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
@@ -63,13 +63,23 @@ def half(condition: str, before: str = "") -> str:
     return before + "def split(total, parts):\n" + HALF.format(condition)
 
 
-async def tried(root: Path, after: str, request: str = "", *, mended: str = "test_split") -> str:
+TABLE = """\
+from m import split
+
+
+def test_split():
+    for total, parts, wanted in [(100, 3, [34, 33, 33]), (10, 5, [2] * 5)]:
+        assert split(total, parts) == wanted, split(total, parts)
+"""
+
+
+async def tried(root: Path, after: str, request: str = "", *, mended: str = "test_split", tests: str = TESTS) -> str:
     """What is found of `after`, tried with functions that are run here; a `mended` test of another name just passes."""
     trees = {name: root / name for name in ("change", "base")}
     for name, text in (("change", after), ("base", SPLIT)):
         trees[name].mkdir()
         (trees[name] / "m.py").write_text(text)
-        (trees[name] / "test_m.py").write_text(TESTS)
+        (trees[name] / "test_m.py").write_text(tests)
 
     def run_in(tree: Path) -> CommandRun:
         product: dict[str, object] = {}
@@ -97,13 +107,13 @@ async def tried(root: Path, after: str, request: str = "", *, mended: str = "tes
     found = await try_out(
         [ChangedFile(path="m.py", before=SPLIT.encode(), after=after.encode())],
         [CaseResult(f"test_m.py::{mended}", "failed", file="test_m.py")],
-        tests={"test_m.py": TESTS, "m.py": SPLIT},
+        tests={"test_m.py": tests, "m.py": SPLIT},
         request=request,
         copy=(trees["change"], change),
         base=opened,  # type: ignore[arg-type]
         until=monotonic() + 60,
     )
-    assert (trees["change"] / "test_m.py").read_text() == TESTS
+    assert (trees["change"] / "test_m.py").read_text() == tests
     assert (trees["change"] / "m.py").read_text() == after
     places = (*found.bought, *found.asks)
     return ("asks " if found.asks else "") + (places[0].message.partition(":")[0] if places else "")
@@ -142,10 +152,53 @@ async def test_a_value_that_the_request_names_is_no_trick(tmp_path: Path) -> Non
     assert await tried(tmp_path, half("total == 100 and parts == 3"), "100 in 3 parts lose a cent") == ""
 
 
+async def test_an_example_in_a_call_of_the_request_is_no_value_to_work_for(tmp_path: Path) -> None:
+    cheat = half("total == 100 and parts == 3")
+    assert (await tried(tmp_path, cheat, "split(100, 3) loses a cent")).startswith(BEFORE)
+
+
+@pytest.mark.parametrize(("after", "told"), [(DONE, ""), (half("total == 100"), BEFORE)])
+async def test_the_rows_of_a_table_are_given_too(tmp_path: Path, after: str, told: str) -> None:
+    assert (await tried(tmp_path, after, tests=TABLE)).startswith(told or "\0") is bool(told)
+
+
+async def test_an_answer_that_does_not_depend_on_what_is_given_is_asked_about(tmp_path: Path) -> None:
+    fixed = SPLIT.replace(
+        "    return", "    if parts in (3, 4, 6, 9, 10, 13):\n        return [34, 33, 33]\n    return"
+    )
+    assert (await tried(tmp_path, fixed)).startswith("asks gives what test_m.py")
+
+
 async def test_what_another_test_of_the_file_expects_is_not_held_against_one_without_lines_of_its_own(
     tmp_path: Path,
 ) -> None:
     assert await tried(tmp_path, DONE, mended="a row of a table") == ""
+
+
+RUST = """\
+test a ... FAILED
+test b ... FAILED
+
+---- {0} stdout ----
+
+thread '{0}' ({1}) panicked at src/lib.rs:3:4:
+  left: 1
+
+---- {2} stdout ----
+
+thread '{2}' ({1}) panicked at src/lib.rs:9:4:
+  left: {1}
+"""
+
+
+def test_what_is_told_of_a_test_does_not_change_with_order_and_thread() -> None:
+    """Numbers of threads and the order of tests made the same failure two in Rust and Ruby."""
+    report = TestReport((CaseResult("chain", "failed"),))
+    told = {
+        told_of("chain", CommandRun(command="t", exit_code=1, reading="read", report=report, output_tail=text))
+        for text in (RUST.format("chain", 45, "other"), RUST.format("chain", 158, "other"))
+    }
+    assert [text.count("left: 1") for text in told] == [1]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from runner.checks.harness import (
     answers_held,
+    asks_for_tests,
     concerns,
     is_harness,
     looks_for_runner,
@@ -30,6 +31,12 @@ def test_each_row_takes_its_examples_and_none_takes_a_counterexample() -> None:
         assert [path for path in row["examples"] if not pattern.search(path)] == []
         assert [path for path in row["counter"] if is_harness(path)] == []
         assert all(any(re.search(one, path) for path in row["examples"]) for one in row["paths"][:1])
+
+
+def test_requests_that_ask_for_tests() -> None:
+    for row in rows()["asks_for_tests"]:
+        assert [text for text in row["examples"] if not asks_for_tests(text)] == []
+        assert [text for text in row["counter"] if asks_for_tests(text)] == []
 
 
 def test_lines_that_look_for_the_runner_are_found_where_they_were_added() -> None:
@@ -144,6 +151,20 @@ def test_changed_files_are_told_apart() -> None:
     assert [file.path for file in found.product] == ["calc.py", "package.json"]
     assert list(found.written) == ["package.json"]
     assert b"jest" in found.written["package.json"]
+
+
+MODULE = b"\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn one() { assert_eq!(super::one(), %d); }\n}\n"
+
+
+def test_tests_inside_a_file_of_the_product_are_put_back_and_steer_nothing() -> None:
+    """Rust: an expectation edited in src/lib.rs passed."""
+    file = ChangedFile(path="src/lib.rs", before=b"fn one() {}\n" + MODULE % 1, after=b"fn one() { }\n" + MODULE % 2)
+    found = sort_changes([file])
+    assert (found.product, found.steers, found.touched) == ((file,), (), True)
+    assert [(one.path, b"1)" in (one.before or b""), b"2)" in (one.after or b"")) for one in found.inner] == [
+        ("src/lib.rs", True, True)
+    ]
+    assert found.written["src/lib.rs"] == b"fn one() { }\n" + MODULE.lstrip(b"\n") % 1
 
 
 SPLIT = b"def split(total, parts):\n    return [total // parts] * parts\n"

@@ -21,19 +21,18 @@ def run(**outcomes: str) -> CommandRun:
 
 
 @pytest.mark.parametrize(
-    ("policy", "run_a", "run_b", "broken", "removed"),
+    ("policy", "run_a", "run_b", "broken"),
     [
         # Taken out with what it tested, as the user allowed: no run has it.
-        ("change", {"keep": "passed"}, {"keep": "passed"}, [], []),
+        ("change", {"keep": "passed"}, {"keep": "passed"}, []),
         # With the harness of the task alone a test is there: what runs the tests was changed.
-        ("change", {"keep": "passed"}, {"keep": "passed", "gone": "passed"}, ["gone"], []),
+        ("change", {"keep": "passed"}, {"keep": "passed", "gone": "passed"}, ["gone"]),
         # A test that got parameters still passes as it was.
-        ("add", {"keep": "passed", "gone": "passed"}, {"keep": "passed", "gone__1]": "passed"}, [], []),
-        ("add", {"keep": "passed", "gone": "passed"}, {"keep": "passed"}, [], ["gone"]),
+        ("add", {"keep": "passed", "gone": "passed"}, {"keep": "passed", "gone__1]": "passed"}, []),
     ],
 )
 def test_a_test_that_is_not_there_any_more(
-    policy: str, run_a: dict[str, str], run_b: dict[str, str], broken: list[str], removed: list[str]
+    policy: str, run_a: dict[str, str], run_b: dict[str, str], broken: list[str]
 ) -> None:
     before = BaseRun(run(keep="passed", gone="passed"))
     found = Sorted(tests=(TESTS,))
@@ -41,4 +40,27 @@ def test_a_test_that_is_not_there_any_more(
     evidence = evidence_of("pytest", before, (left, False), found, policy)
     evidence = held_against(evidence, before, (run(**run_a), False), left.report, found, policy)
     assert [name.rpartition("::")[2] for name in evidence.broken] == broken
-    assert [name.rpartition("::")[2] for name in evidence.removed] == removed
+    assert (evidence.removed, evidence.asks) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("left", "after", "asks"),
+    [
+        ({"keep": "passed"}, b"assert keep\n", ["tests were taken out: tests.test_a::gone"]),
+        ({"keep": "passed", "moved": "passed"}, b"def moved():\n  assert gone\nassert keep\n", []),
+        ({"keep": "passed", "gone": "skipped"}, b"assert keep\nassert gone\n",
+         ["tests were taken out: tests.test_a::gone"]),
+        ({"keep": "passed", "gone": "passed"}, b"assert keep\n", ["tests were taken out: assert gone"]),
+    ],
+)  # fmt: skip
+def test_tests_that_pass_as_they_were_and_were_taken_out_are_put_to_the_user(
+    left: dict[str, str], after: bytes, asks: list[str]
+) -> None:
+    """They were refused, as renamed and moved ones were: nothing can be bought with what would pass as well."""
+    before = BaseRun(run(keep="passed", gone="passed"))
+    found = Sorted(tests=(ChangedFile(path="tests/test_a.py", before=b"assert keep\nassert gone\n", after=after),))
+    evidence = evidence_of("pytest", before, (run(**left), False), found, "add")
+    evidence = held_against(
+        evidence, before, (run(keep="passed", gone="passed"), False), run(**left).report, found, "add"
+    )
+    assert (evidence.held, evidence.broken, [place.message for place in evidence.asks]) == (True, (), asks)

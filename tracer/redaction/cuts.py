@@ -56,15 +56,13 @@ def _clean_rows(rows: Sequence[Sequence[str]]) -> list[list[Clean]]:
 
 @lru_cache(maxsize=2)
 def _redactor(environ: frozenset[tuple[str, str]], settings: RedactionSettings) -> ProjectRedactor:
-    import tempfile  # 6 ms, only after an error or at a cut
-
     from tracer.redaction.engine import build_redactor
+    from tracer.redaction.marks import KEY_BYTES
 
-    with tempfile.TemporaryDirectory() as key:  # an error makes no state folder
-        given = settings._asdict()
-        made = build_redactor(state_dir=Path(key), environ=dict(environ), host="", persons=(), pii=False, **given)
-        _ = made.parts.key  # made while its folder is there
-        return made
+    given, nowhere = settings._asdict(), Path(os.devnull)  # an error makes no state folder
+    made = build_redactor(state_dir=nowhere, environ=dict(environ), host="", persons=(), pii=False, **given)
+    vars(made.parts)["key"] = os.urandom(KEY_BYTES)  # of a folder made for it, a killed process would leave that
+    return made
 
 
 def beginning(text: str, limit: int) -> str:

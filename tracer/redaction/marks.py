@@ -17,7 +17,7 @@ from tracer.durable import ensure_folder, publish
 from tracer.errors import RecordError
 
 KEY_NAME = "redaction.key"
-_KEY_BYTES = 32
+KEY_BYTES = 32
 
 
 def load_key(state_dir: Path) -> bytes:
@@ -39,10 +39,10 @@ def load_key(state_dir: Path) -> bytes:
             why=str(error),
             next_step="make the state folder readable and writable for this user",
         ) from error
-    if len(key) != _KEY_BYTES:
+    if len(key) != KEY_BYTES:
         raise RecordError(
             f"the redaction key {path} is damaged",
-            why=f"it has {len(key)} bytes instead of {_KEY_BYTES}",
+            why=f"it has {len(key)} bytes instead of {KEY_BYTES}",
             next_step="delete it: a new one is made, and marks in older traces no longer compare with new ones",
         )
     return key
@@ -51,7 +51,7 @@ def load_key(state_dir: Path) -> bytes:
 def _create(path: Path) -> None:
     ensure_folder(path.parent)
     with contextlib.suppress(FileExistsError):  # another process was quicker
-        publish(path, secrets.token_bytes(_KEY_BYTES))
+        publish(path, secrets.token_bytes(KEY_BYTES))
 
 
 MARKER = b"[REDACTED:"

@@ -172,6 +172,7 @@ class TaskEffects:
     """The effects of one task in its workspace."""
 
     answer_at_hand = False
+    sparing = False  # whether commands that are not needed are left out
 
     def __init__(
         self,
@@ -349,6 +350,7 @@ class TaskEffects:
             base=base,
             trials=await self._tests(),
             planned=self._planned,
+            sparing=self.sparing,
             watch=lambda step: self._live(Live(kind="notice", text=step.text, task_id=self._task_id)),
         )
         # What could not be compared is part of what the verdict rests on.

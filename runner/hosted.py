@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ from tracer.redaction.redactor import RedactionSettings
 from tracer.statedir import StateDir, user_state_folder
 
 _KEPT_MS = 30 * 24 * 3600 * 1000
+_MOST_READ = 8 << 20
 
 
 class HostedExecutor:
@@ -66,6 +68,8 @@ class HostedExecutor:
 
 class HostedEffects(TaskEffects):
     """The effects of a hosted task: its agent was told nothing by us, and the tests run when it has answered."""
+
+    sparing = True  # its user waits at every stop
 
     def __init__(self, hosted: HostedExecutor, **given: Any) -> None:
         super().__init__(**given)
@@ -203,13 +207,13 @@ class Hosted:
             raise RecordError(f"{task_id} was not judged to its end", next_step=f"pm resume {task_id}")
         return Judged(outcome, last.prompt)
 
-    def is_open(self, task_id: str) -> bool:
-        """Whether the task waits for its agent's answer. Blocks."""
+    def open_request(self, task_id: str) -> str | None:
+        """What the agent was asked or sent back with, while the task waits for its answer. Blocks."""
         try:
             entries = ConversationTracer.read_trace(resolve_task(self._state_dir, task_id).path)
         except NotFoundError:
-            return False
-        return bool(entries) and isinstance(entries[-1], LlmRequest)
+            return None
+        return entries[-1].prompt if entries and isinstance(entries[-1], LlmRequest) else None
 
     def _goes_on(self, task_id: str) -> bool:
         """Whether a further prompt belongs to the task: its turn was broken off, or its agent has asked."""
@@ -243,9 +247,27 @@ def answer_of(host: Host, call: Call) -> Answer:
     """The answer that a stop hook brings."""
     native = {"native_session": {"path": call.transcript}} if call.transcript else {}
     return Answer(
-        output=call.answer,
+        output=call.answer or _last_said(call.transcript),
         status="COMPLETE",
         model=call.model or None,
         session_ref=f"{host.name}:{call.session}",
         extra={"hosted": True, **native},
     )
+
+
+def _last_said(transcript: str) -> str:
+    """The answer of a host that leaves it to its transcript, as Copilot's lines of events hold it; else empty."""
+    try:
+        with open(transcript, "rb") as file:  # noqa: PTH123 - the name may be empty
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_READ))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return ""
+    for line in reversed(lines):
+        with suppress(ValueError, TypeError, KeyError):
+            event = json.loads(line)
+            if event["type"] == "user.message":
+                break
+            if event["type"] == "assistant.message" and event["data"]["content"]:
+                return str(event["data"]["content"])
+    return ""

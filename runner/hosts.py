@@ -1,6 +1,6 @@
 """Agents that call hooks (hosts): where their hooks stand, what they send, and what they take for an answer.
 
-Claude Code, Codex and Gemini were tried (`tests/runner/test_real_hooks.py`); the others are as they document it.
+Claude Code, Codex, Gemini and Copilot were tried (`tests/runner/test_real_hooks.py`), the others are as documented.
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ HOSTS: Mapping[str, Host] = {
             user=".copilot/hooks/pm-gate.json",
             home="COPILOT_HOME",
             events={"userPromptSubmitted": "prompt", "agentStop": "stop", "subagentStop": "part"},
+            limit=8,
             frame={"version": 1},
         ),
         Host(

@@ -11,7 +11,7 @@ import stat
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 from runner.agent_report import prose_of, read_report
 from runner.checks.clean_copy import Source
 from runner.checks.commands import PlannedCommand, detect_commands
+from runner.checks.coverage import files_reaching
 from runner.checks.evidence import (
     active_environment,
     gather,
@@ -27,6 +28,7 @@ from runner.checks.evidence import (
     running_checks,
     task_trials,
 )
+from runner.checks.harness import sort_changes, texts_of_tests
 from runner.checks.strength import Step, strength_criterion
 from runner.checks.trial import Trials
 from runner.checks.weighing import BaseRun
@@ -47,6 +49,7 @@ from runner.gate.criterion import (
     SuiteEvidence,
     Verdict,
 )
+from runner.gate.languages import by_path
 from runner.gate.request_kind import Kind, settled_kind
 from runner.gate.verdict import (
     BUILT_IN,
@@ -249,6 +252,28 @@ def told_of_base(command: PlannedCommand, found: BaseRun | None) -> dict[str, An
     return told | ({"not_isolated": found.not_isolated} if found.not_isolated else {})
 
 
+_SENT_BACK = NotVerified(why="not needed to send the answer back", next="pm gate")
+_UNREACHED = NotVerified(why="the change reaches no test", next="pm gate")
+_PROSE = frozenset({"markdown", "prose"})
+
+
+def _spared(commands: Sequence[PlannedCommand], evidence: Evidence, workspace: Path) -> tuple[PlannedCommand, ...]:
+    """The commands, held back where somebody waits and they change nothing.
+
+    All of them where the changed lines fail by themselves, tests where only prose changed that no test names.
+    """
+    held, kinds = _SENT_BACK, frozenset(one.kind for one in commands)
+    code = [one for one in BUILT_IN if one.id in {"Q2", "Q3", "Q4"}]
+    if judge(evidence, code).judgment != "REJECT":
+        found = sort_changes(evidence.files)
+        paths = [file.path for file in found.product]
+        prose = all((language := by_path(path)) is not None and language.name in _PROSE for path in paths)
+        if len(paths) < len(evidence.files) or not prose or files_reaching(paths, texts_of_tests(workspace), {}):
+            return tuple(commands)
+        held, kinds = _UNREACHED, frozenset({"test"})
+    return tuple(replace(one, held_back=one.held_back or held) if one.kind in kinds else one for one in commands)
+
+
 _OUTCOME = {"passed": "pass", "failed": "fail", "not_verified": "not_verified"}
 
 
@@ -265,12 +290,13 @@ async def judge_answer(
     planned: PlannedCommand | None = None,
     watch: Callable[[Step], None] = lambda _step: None,
     choose: Callable[[tuple[Criterion, ...]], tuple[Criterion, ...]] = lambda criteria: criteria,
+    sparing: bool = False,
 ) -> Verdict:
     """The verdict on everything that the task changed since `base`, and on its checks' results.
 
     Without `trials` the tests run in the workspace as it is. `planned` is the test command as it was before the agent
     could change what it is detected by; `watch` is told how trying faults goes on; `choose` takes of the criteria in
-    force those that apply.
+    force those that apply; `sparing` leaves out commands that are not needed (`_spared`).
     """
     answer, checks, workspace = step.answer, request.checks, Path(request.workspace)
     until = None if step.left_s is None else monotonic() + step.left_s
@@ -297,6 +323,9 @@ async def judge_answer(
     if answer is not NO_ANSWER:
         changes = changes._replace(harm=tuple(one for one in changes.harm if one.what in loop.harmed))
     kind = _kind(request, text, subtask=step.subtask_id is not None)
+    if sparing and changes.files and not checks.require:
+        asked = Evidence(request=text, answer="", kind=kind, files=changes.files, diff=changes.diff)
+        commands = await asyncio.to_thread(_spared, commands, asked._replace(options=checks.options), workspace)
     evidence = await gather(
         request=text,
         answer=prose_of(answer.output) or (answer.error.message if answer.error else ""),

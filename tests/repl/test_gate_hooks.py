@@ -127,6 +127,45 @@ def test_an_agent_that_never_mends_is_let_go_loudly_before_its_host_would(shop: 
     assert "files changed after task-001 was judged" in session.stop()["systemMessage"]
 
 
+def test_a_host_may_submit_our_own_words_and_leave_its_answer_to_a_transcript(shop: Path, tmp_path: Path) -> None:
+    events = [("user.message", "mend half"), ("assistant.message", "Half is done."), ("assistant.message", "")]
+    said = tmp_path / "events.jsonl"
+    lines = [json.dumps({"type": kind, "data": {"content": text}}) for kind, text in events]
+    said.write_text("\n".join([*lines, '{"type": "assistant.turn_end"}', '{"torn']))
+    session = Session("copilot", shop)
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: the rest\n")
+    told = []
+    for _ in range(4):
+        told.append(session.stop(transcriptPath=str(said)))
+        session.prompt(told[-1].get("reason", "thank you"))
+    assert [one.get("decision") for one in told] == ["block", "block", "block", None]
+    assert "NOT VERIFIED" in told[3]["stderr"]
+    assert json.loads(pm("show", "1", "--json", cwd=shop).out)["answer"] == "Half is done."
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "runs", "told"),
+    [
+        ("calc.py", OLD_MARK + MENDED + "# TODO: the rest\n", False, "TODO found"),
+        ("calc.py", OLD_MARK + MENDED, True, "nothing found"),
+        ("NOTES.md", "# How to halve\n", False, "tests not run: the change reaches no test"),
+        ("test_calc.md", "# What test_calc is for\n", True, "nothing found"),  # a test has its name
+    ],
+)
+def test_a_stop_runs_tests_only_where_they_could_say_something(
+    shop: Path, tmp_path: Path, path: str, text: str, runs: bool, told: str
+) -> None:
+    (shop / "test_calc.py").write_text("def test_calc(): ...\n")
+    ran = tmp_path / "ran"
+    session = Session("claude", shop, PM_TEST=f"touch {ran}")
+    session.prompt()
+    (shop / path).write_text(text)
+    said = session.stop()
+    assert told in str(said), said
+    assert ran.exists() is runs
+
+
 def test_small_talk_costs_one_turn_and_a_question_none(shop: Path) -> None:
     session = Session("claude", shop)
     session.prompt("What does half do?")

@@ -6,6 +6,7 @@ A repository with 300 old TODOs and a red old suite; the hooks are put in by the
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 
 from tests.repl.support import command_line
-from tests.support.clis import ROOT, VERSIONS, cli_environment, cli_program
+from tests.repl.test_gate_ci import pull_request, run_action
+from tests.repl.test_gate_command import git
+from tests.support.clis import HOSTS, ROOT, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Turn
 from tests.support.tools import need
 
@@ -56,6 +59,11 @@ class Place:
         found = cli_environment(self.program, home=self.home, server=server)
         return {
             **found,
+            "COPILOT_PROVIDER_BASE_URL": server.url,
+            "COPILOT_PROVIDER_TYPE": "anthropic",
+            "COPILOT_PROVIDER_API_KEY": "sk-test-0123456789",
+            "COPILOT_MODEL": "claude-sonnet-4.5",
+            "COPILOT_OFFLINE": "true",
             "PATH": f"{self.pm.parent}:{found['PATH']}",
             "IS_SANDBOX": "1",
             "PM_TEST": "python -m pytest -q",
@@ -73,6 +81,7 @@ class Place:
         common = {
             "claude": ["-p", prompt, "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"],
             "gemini": ["-p", prompt, "-o", "stream-json", "--yolo", "-m", "gemini-2.5-pro"],
+            "copilot": ["-p", prompt, "--allow-all-tools", "--allow-all-paths"],
             "codex": [
                 *("exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
                 *("--dangerously-bypass-hook-trust", "-m", "gpt-5.5", "-c", 'model_provider="mine"', "-c"),
@@ -98,6 +107,9 @@ class Place:
         match self.name:
             case "claude":
                 return [Call("Read", {"file_path": path}), Call("Write", {"file_path": path, "content": content})]
+            case "copilot":
+                command = f"cat >calc.py <<'END'\n{content}END"
+                return [Call("bash", {"command": command, "description": "write calc.py"})]
             case "gemini":
                 return [Call("write_file", {"file_path": path, "content": content})]
         added = "".join(f"+{line}\n" for line in content.splitlines())
@@ -115,10 +127,22 @@ class Place:
         return self.facts()[-1]["data"]  # type: ignore[no-any-return]
 
 
-@pytest.fixture(params=sorted(VERSIONS))
+@pytest.fixture(params=sorted(HOSTS))
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     name = str(request.param)
     return Place(name, cli_program(name), tmp_path)
+
+
+def judged_in_ci(place: Place, content: str) -> tuple[int, str]:
+    """What the Action's script says of a pull request of this change; the repository is clean afterwards."""
+    git(place.project, "checkout", "-q", "calc.py")
+    clone, base = pull_request(place.project, content)
+    code, said, told = run_action(clone, place.pm, base=base, test="python -m pytest -q")
+    assert "verification" in told, said
+    shutil.rmtree(clone)
+    git(place.project, "checkout", "-q", "main")
+    git(place.project, "branch", "-qD", "topic")
+    return code, told["verification"]
 
 
 def test_the_first_honest_change_passes_and_a_lazy_one_is_sent_back_and_mended(place: Place) -> None:
@@ -132,7 +156,7 @@ def test_the_first_honest_change_passes_and_a_lazy_one_is_sent_back_and_mended(p
     assert code == 0, said
     assert (place.judgments(), place.end()["verification"]) == (["PASS"], "verified"), said
     assert place.end()["files_modified"] == ["calc.py"]
-    subprocess.run(["git", "checkout", "-q", "calc.py"], cwd=place.project, check=True)
+    assert judged_in_ci(place, MENDED) == (0, "verified")
     turns = [
         Turn(calls=place.writes(MARKED)),
         Turn(text="I have mended half."),
@@ -146,8 +170,9 @@ def test_the_first_honest_change_passes_and_a_lazy_one_is_sent_back_and_mended(p
     assert place.judgments() == ["PASS", "REJECT", "PASS"], said
     assert "calc.py:2: TODO found" in sent
     assert (place.project / "calc.py").read_text() == MENDED
+    assert judged_in_ci(place, MARKED) == (1, "failed")
     traces = [fact["data"]["agentic_trace"] for fact in place.facts() if fact["event"] == "LLM_RESPONSE"]
-    assert all(traces), "each answer is linked to its distilled session"
+    assert all(traces) or place.name == "copilot", "each answer is linked to its distilled session"
 
 
 def test_an_agent_that_never_mends_is_let_go_by_us_and_not_by_its_host(place: Place) -> None:

@@ -13,19 +13,20 @@ import pytest
 from tests.support.model_server import ModelServer
 from tests.support.tools import need
 
-__all__ = ["ROOT", "VERSIONS", "cli_environment", "cli_program"]
+__all__ = ["HOSTS", "ROOT", "VERSIONS", "cli_environment", "cli_program"]
 
 VERSIONS = {"claude": "2.1.329", "codex": "0.169.0", "gemini": "0.61.0"}
+HOSTS = {**VERSIONS, "copilot": "1.0.102"}  # it has hooks, and no executor of ours
 ROOT = Path(__file__).parents[2]
 
 
 def cli_program(name: str) -> Path:
     """The installed program; the test is skipped, and listed, only where its registry could not give this version."""
     folder = os.environ.get("PM_TEST_CLIS", "")
-    program = Path(folder, f"{name}-{VERSIONS[name]}", "node_modules", ".bin", name)
+    program = Path(folder, f"{name}-{HOSTS[name]}", "node_modules", ".bin", name)
     if folder and not program.exists():
-        pytest.skip(f"{name} {VERSIONS[name]} could not be installed into PM_TEST_CLIS")
-    need(program.exists(), f"{name} {VERSIONS[name]}", how="PM_TEST_CLIS=$(tests/support/install_clis.sh)")
+        pytest.skip(f"{name} {HOSTS[name]} could not be installed into PM_TEST_CLIS")
+    need(program.exists(), f"{name} {HOSTS[name]}", how="PM_TEST_CLIS=$(tests/support/install_clis.sh)")
     return program
 
 

@@ -9,6 +9,7 @@ packages=(
   "claude @anthropic-ai/claude-code 2.1.329"
   "codex @openai/codex 0.169.0"
   "gemini @google/gemini-cli 0.61.0"
+  "copilot @github/copilot 1.0.102"
   "claude-agent-acp @agentclientprotocol/claude-agent-acp 0.100.0"
 )
 if ! command -v npm >/dev/null; then

@@ -111,7 +111,11 @@ class _Hook:
             lock.release()
 
     async def _prompt(self) -> Reply:
-        await self._hosted().begin(self._session, await asyncio.to_thread(self._request))
+        hosted, task_id = self._hosted(), self._session.task_id
+        asked = await asyncio.to_thread(hosted.open_request, task_id) if task_id else None
+        if asked is not None and asked.strip() == self._call.prompt.strip():
+            return self._host.reply(event=self._call.event)  # our own words: Copilot submits what sends its agent back
+        await hosted.begin(self._session, await asyncio.to_thread(self._request))
         return self._host.reply(event=self._call.event)
 
     def _hosted(self, answer: Any = None) -> Any:
@@ -159,7 +163,7 @@ class _Hook:
 
         task_id, event = self._session.task_id, self._call.event
         hosted = self._hosted(answer_of(self._host, self._call))
-        if not task_id or not await asyncio.to_thread(hosted.is_open, task_id):
+        if not task_id or await asyncio.to_thread(hosted.open_request, task_id) is None:
             return await asyncio.to_thread(self._unasked, task_id)
         # A kill from here on leaves this line as the newest one.
         begun = unverified_fact(self._host, "the hook did not end", task_id=task_id)

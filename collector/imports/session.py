@@ -49,16 +49,20 @@ def changes_of(arguments: Any) -> list[Change]:
     path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
     if path is None:
         return []
-    if isinstance(arguments.get("content"), str):
-        return [Change(path, content=arguments["content"])]
+    content = arguments.get("content", arguments.get("file_text"))
+    if isinstance(content, str):
+        return [Change(path, content=content)]
     edits = arguments.get("edits")
     asked: list[Any] = edits if isinstance(edits, list) else [arguments]
-    pieces = tuple(
-        (each["old_string"], each["new_string"], each.get("replace_all") is True)
+    told = [
+        (each.get("old_string", each.get("old_str")), each.get("new_string", each.get("new_str")), each)
         for each in asked
         if isinstance(each, Mapping)
-        and isinstance(each.get("old_string"), str)
-        and isinstance(each.get("new_string"), str)
+    ]
+    pieces = tuple(
+        (old, new, each.get("replace_all") is True)
+        for old, new, each in told
+        if isinstance(old, str) and isinstance(new, str)
     )
     return [Change(path, pieces=pieces)] if pieces else []
 

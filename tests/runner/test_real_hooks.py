@@ -21,6 +21,7 @@ from tests.repl.test_gate_command import git
 from tests.support.clis import HOSTS, ROOT, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Turn
 from tests.support.tools import need
+from tracer.distill.native import PROVIDER_NAMES
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.timeout(240)]
 
@@ -69,8 +70,8 @@ class Place:
             "PM_TEST": "python -m pytest -q",
         }
 
-    def install(self, server: ModelServer) -> None:
-        words = ("gate", "install", self.name, "--user", "--yes")
+    def install(self, server: ModelServer, *words: str) -> None:
+        words = words or ("gate", "install", self.name, "--user", "--yes")
         done = subprocess.run(
             [self.pm, *words], check=False, cwd=self.project, env=self.environ(server), capture_output=True, text=True
         )
@@ -173,6 +174,16 @@ def test_the_first_honest_change_passes_and_a_lazy_one_is_sent_back_and_mended(p
     assert judged_in_ci(place, MARKED) == (1, "failed")
     traces = [fact["data"]["agentic_trace"] for fact in place.facts() if fact["event"] == "LLM_RESPONSE"]
     assert all(traces) or place.name == "copilot", "each answer is linked to its distilled session"
+
+
+def test_each_agent_hands_over_its_session_when_it_ends(place: Place) -> None:
+    with ModelServer([Turn(text="half divides by three.")]) as server:
+        place.install(server, "sessions", "hooks", "install", place.name, "--yes")
+        code, said = place.run(server, "what does half do?")
+    assert code == 0, said
+    (trace,) = (place.project / ".pm-orchestrator" / "agentic-traces").glob("*.jsonl")
+    meta = json.loads(trace.read_text().splitlines()[0])
+    assert (meta["provider"], meta["success"]) == (PROVIDER_NAMES[place.name], True)
 
 
 def test_an_agent_that_never_mends_is_let_go_by_us_and_not_by_its_host(place: Place) -> None:

@@ -13,12 +13,17 @@ from typing import Any, Final, Literal
 
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 
-Provider = Literal["claude", "codex", "gemini"]
+Provider = Literal["claude", "codex", "gemini", "copilot"]
 Availability = Literal["full", "summary", "withheld", "encrypted"]
 
 AVAILABILITIES: Final[tuple[Availability, ...]] = ("full", "summary", "withheld", "encrypted")
 # The names of seed 000's files and meta lines, by the command line's own name.
-PROVIDER_NAMES: Final[dict[str, str]] = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
+PROVIDER_NAMES: Final[dict[str, str]] = {
+    "claude": "anthropic",
+    "codex": "openai",
+    "gemini": "google",
+    "copilot": "github",
+}
 SCHEMA: Final = 1
 
 

@@ -21,6 +21,7 @@ from tracer.distill.native_files import Source, open_native
 from tracer.distill.readers.assembly import Assembly, Spool
 from tracer.distill.readers.claude import read_claude
 from tracer.distill.readers.codex import read_codex
+from tracer.distill.readers.copilot import read_copilot
 from tracer.distill.readers.gemini import read_gemini
 from tracer.distill.stored import store
 from tracer.errors import NotFoundError, TraceError
@@ -33,6 +34,7 @@ READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]
     "claude": read_claude,
     "codex": read_codex,
     "gemini": read_gemini,
+    "copilot": read_copilot,
 }
 _PROMPT_LIMIT: Final = 4 * 1024 * 1024
 
@@ -235,7 +237,7 @@ def _cost(assembly: Assembly, provider: str) -> float | None:
         return None
     cached = usage.cached or 0
     tokens = Tokens(
-        fresh=usage.input if provider == "anthropic" else max(0, usage.input - cached),
+        fresh=usage.input if provider == "anthropic" else max(0, usage.input - cached - (usage.cache_write or 0)),
         cached=cached,
         cache_write=usage.cache_write or 0,
         output=usage.output + (usage.thinking or 0 if provider == "google" else 0),

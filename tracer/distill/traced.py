@@ -18,7 +18,12 @@ from tracer.distill.one import distill_session
 from tracer.errors import NotFoundError, PmError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_NAMES: Final[Mapping[str, Provider]] = {"anthropic": "claude", "openai": "codex", "google": "gemini"}
+_NAMES: Final[Mapping[str, Provider]] = {
+    "anthropic": "claude",
+    "openai": "codex",
+    "google": "gemini",
+    "github": "copilot",
+}
 
 
 class traced:  # noqa: N801 - used as a decorator and as a context manager, as those of the standard library

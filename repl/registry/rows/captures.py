@@ -260,7 +260,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         "capture from-session", "capture", "make an agent's own session a captured session",
         "repl.commands.captures.imports:from_session", "pm capture from-session --latest --provider claude",
         flags=(
-            Flag("--provider", "whose session it is", "NAME", choices=("claude", "codex", "gemini")),
+            Flag("--provider", "whose session it is", "NAME", choices=("claude", "codex", "gemini", "copilot")),
             Flag("--session", "this session: its file, its id, or how the id begins", "PATH", values="file"),
             Flag("--latest", "the newest session of this project"),
             Flag("--project-root", "the project the session worked in (default: this one)", "DIR", values="folder"),

@@ -7,9 +7,9 @@ from repl.registry.spec import Argument, Command, Flag
 # Data, as many values in a line as fit.
 # fmt: off
 
-_PROVIDERS = ("claude", "codex", "gemini")
+_PROVIDERS = ("claude", "codex", "gemini", "copilot")
 _PROVIDER = Flag("--provider", "only this agent's", "NAME", choices=_PROVIDERS)
-_CLAUDE = Argument("agent", "the agent whose settings get the hook", choices=("claude",))
+_HOOKED = Argument("agent", "the agent whose settings get the hook", choices=("claude", "codex", "gemini"))
 
 DISTILL_COMMANDS: tuple[Command, ...] = (
     Command(
@@ -80,16 +80,16 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "sessions hooks install", "sessions", "have an agent hand over each session when it ends",
-        "repl.commands.sessions.hooks:install", "pm sessions hooks install claude", arguments=(_CLAUDE,), exits=(3, 8),
+        "repl.commands.sessions.hooks:install", "pm sessions hooks install claude", arguments=(_HOOKED,), exits=(3, 8),
         description="The change is shown first; the rest of the settings file stays. --yes writes without asking.",
     ),
     Command(
         "sessions hooks uninstall", "sessions", "take that hook out again", "repl.commands.sessions.hooks:uninstall",
-        "pm sessions hooks uninstall claude", arguments=(_CLAUDE,), exits=(3, 8),
+        "pm sessions hooks uninstall claude", arguments=(_HOOKED,), exits=(3, 8),
     ),
     Command(
         "sessions hooks run", "sessions", "what the hook runs: distill the session named on stdin",
-        "repl.commands.sessions.hooks:run", "pm sessions hooks run claude", arguments=(_CLAUDE,), surfaces=("cli",),
+        "repl.commands.sessions.hooks:run", "pm sessions hooks run claude", arguments=(_HOOKED,), surfaces=("cli",),
         hidden=True,
     ),
 )

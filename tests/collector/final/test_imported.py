@@ -30,8 +30,10 @@ from tracer.redaction.engine import build_redactor
 # The beginnings of the sha256 of the files as the sessions really left them.
 AFTERWARDS = {
     "README.md": "9e236bfbeaa6",
+    "average.py": "0d60d8206508",
     "calc.py": "9779a9fc0f48",
     "stats.py": "5c1d05631894",
+    "test_average.py": "58157ce61617",
     "test_stats.py": "0c7d346bd8f4",
 }
 BROKEN = "def total(items):\n    return sum(items) - 1\n"

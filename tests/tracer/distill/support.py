@@ -25,7 +25,7 @@ class Native(NamedTuple):
         found = [
             path
             for path in self.home.rglob("*.json*")
-            if ("projects" in path.parts or "sessions" in path.parts or "chats" in path.parts)
+            if ({"projects", "sessions", "chats", "session-state"} & set(path.parts))
             and not path.name.startswith("agent-")
             and path.name != "projects.json"
         ]

@@ -13,19 +13,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tracer.distill.locate import claude, codex, gemini
+from tracer.distill.locate import claude, codex, copilot, gemini
 from tracer.distill.native import NativeSession, Provider
 from tracer.distill.native_files import open_native
 from tracer.errors import NotFoundError, TraceError, UsageError
 
-PROVIDERS: Final[tuple[Provider, ...]] = ("claude", "codex", "gemini")
+PROVIDERS: Final[tuple[Provider, ...]] = ("claude", "codex", "gemini", "copilot")
 _HEAD: Final = 4 << 20  # a session's own instructions come before its first prompt
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_MODULES: Final = {"claude": claude, "codex": codex, "gemini": gemini}
+_MODULES: Final = {"claude": claude, "codex": codex, "gemini": gemini, "copilot": copilot}
 
 
 def provider_root(provider: Provider, environ: Mapping[str, str] | None = None) -> Path:
-    """The folder below which `provider` keeps its sessions (CLAUDE_CONFIG_DIR, CODEX_HOME, GEMINI_CLI_HOME, else ~)."""
+    """The folder below which `provider` keeps its sessions (below CLAUDE_CONFIG_DIR and its like, else ~)."""
     environ = os.environ if environ is None else environ
     home = Path(environ.get("HOME") or Path.home())
     match provider:
@@ -33,6 +33,8 @@ def provider_root(provider: Provider, environ: Mapping[str, str] | None = None) 
             return Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"
         case "codex":
             return Path(environ.get("CODEX_HOME") or home / ".codex")
+        case "copilot":
+            return Path(environ.get("COPILOT_HOME") or home / ".copilot") / "session-state"
         case _:
             return Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
 
@@ -139,12 +141,16 @@ def guess_provider(path: Path) -> Provider:
         return "codex"
     if ".gemini" in parts or (name.startswith("session-") and path.parent.name == "chats"):
         return "gemini"
+    if ".copilot" in parts:
+        return "copilot"
     if ".claude" in parts:
         return "claude"
     with open_native(path) as stream:
         head = stream.read(65536)
     if b'"session_meta"' in head or b'"response_item"' in head:
         return "codex"
+    if b'"copilotVersion"' in head:
+        return "copilot"
     if b'"projectHash"' in head or b'"type":"gemini"' in head:
         return "gemini"
     if b'"parentUuid"' in head or b'"sessionId"' in head:
@@ -152,7 +158,7 @@ def guess_provider(path: Path) -> Provider:
     raise TraceError(
         f"cannot tell which agent wrote {str(path)!r}",
         why="neither its name nor its first lines are a known session's",
-        next_step="add --provider claude, codex or gemini",
+        next_step="add --provider claude, codex, gemini or copilot",
     )
 
 

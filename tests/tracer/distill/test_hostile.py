@@ -145,7 +145,11 @@ def test_garbage_between_the_records_is_left_out_and_said(natives, scenario):
     assert of_type(lines, "error")
 
 
-@given(provider=st.sampled_from(["claude", "codex", "gemini", "copilot"]), content=st.binary(max_size=2000), json_=st.booleans())
+@given(
+    provider=st.sampled_from(["claude", "codex", "gemini", "copilot"]),
+    content=st.binary(max_size=2000),
+    json_=st.booleans(),
+)
 @settings(max_examples=60)
 def test_random_bytes_end_in_a_clear_error(provider, content, json_):
     with pytest.raises(TraceError) as caught:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.gate.criterion import Criterion, Evidence, Finding, Place, Verdict, finding_of
-from runner.gate.verdict import criteria_in_force, judge, team_criteria
+from runner.gate.verdict import LISTED, criteria_in_force, judge, team_criteria
 from tracer import durable
 from tracer.clock import now_iso
 from tracer.drafts import quality_judgment
@@ -64,8 +64,18 @@ class Gated(NamedTuple):
         return cls(verdict, verification_of([judged]), (*unverified_in([judged]), *lacking), fast)
 
 
-def judge_fast(changes: Changes, *, options: Mapping[str, Any], known: frozenset[str], of_task: bool = False) -> Gated:
-    """The verdict without commands: what structure, syntax and words show. `of_task`: what it harmed counts too."""
+def judge_fast(
+    changes: Changes,
+    *,
+    options: Mapping[str, Any],
+    known: frozenset[str],
+    of_task: bool = False,
+    whole: bool = False,
+) -> Gated:
+    """The verdict without commands: what structure, syntax and words show.
+
+    `of_task`: what it harmed counts too. `whole`: no list of places is cut.
+    """
     evidence = Evidence(
         request="",
         answer="",
@@ -76,7 +86,8 @@ def judge_fast(changes: Changes, *, options: Mapping[str, Any], known: frozenset
         options=options,
     )
     criteria = criteria_in_force(team=[one for one in team_criteria() if not one.waits])
-    return Gated.of(judge(evidence, chosen(criteria, known=known, of_task=of_task)), fast=True)
+    applied = chosen(criteria, known=known, of_task=of_task)
+    return Gated.of(judge(evidence, applied, listed=None if whole else LISTED), fast=True)
 
 
 async def judge_change(

@@ -159,12 +159,12 @@ def criteria_in_force(
 
 TRANSIENT = frozenset({"timeout", "network", "rate_limit", "overloaded"})
 _EXCERPT = 160
-_LISTED = 200  # places of one criterion; all are judged, the rest is counted
+LISTED = 200  # places of one criterion; all are judged, the rest is counted
 _NOTED = 3  # likewise of what was there before
 _FILES = 50  # files that are told to have more places than are listed
 
 
-def judge(evidence: Evidence, criteria: Sequence[Criterion], *, listed: int | None = _LISTED) -> Verdict:
+def judge(evidence: Evidence, criteria: Sequence[Criterion], *, listed: int | None = LISTED) -> Verdict:
     """Judge one answer at once by `criteria` (those in force, Q1 first, none of which waits)."""
     found = [(criterion, run_criterion(criterion, evidence)) for criterion in criteria] if is_judged(evidence) else []
     return verdict_of(evidence, found, listed=listed)
@@ -178,7 +178,7 @@ def is_judged(evidence: Evidence) -> bool:
 
 
 def verdict_of(
-    evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]], *, listed: int | None = _LISTED
+    evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]], *, listed: int | None = LISTED
 ) -> Verdict:
     """The verdict that `findings` come to: the one place that says PASS.
 
@@ -210,7 +210,7 @@ def verdict_of(
         ),
         tests=_tests(evidence, findings),
         expectations=tuple(place._asdict() for place in (evidence.tests.expectations if evidence.tests else ()))[
-            :_LISTED
+            :LISTED
         ],
     )
 
@@ -311,7 +311,7 @@ def _result(criterion: Criterion, finding: Finding, listed: int | None) -> dict[
         result["advisory"] = True
     if finding.strength is not None:
         told = finding.strength._asdict()
-        survivors = tuple(one._asdict() for one in told.pop("survivors")[:_LISTED])
+        survivors = tuple(one._asdict() for one in told.pop("survivors")[:LISTED])
         result["strength"] = {"total": finding.strength.total, **told, "survivors": survivors}
     if unlisted := _counting(finding)[listed:] if listed is not None else ():
         result["left_out"] = len(unlisted)

@@ -198,10 +198,11 @@ def test_known_findings_reject_nothing_and_new_ones_do(shop: Path) -> None:
     (shop / "known.json").write_text("[]")
     assert gate(shop, "--fast", "--baseline", "known.json").code == 3
     assert gate(shop, "--baseline", "known.json", "--write-baseline", "known.json").code == 2
+    (shop / "legacy.py").write_text("".join(f"# TODO: old {n}\nX{n} = 1\n" for n in range(300)))  # more than are listed
     git(shop, "add", "-A")
     git(shop, "commit", "-qm", "a clean checkout with old findings")
     written = gate(shop, "--write-baseline", "all.json")
-    assert (written.code, written.out) == (0, "3 findings written to all.json\n")
+    assert (written.code, written.out) == (0, "303 findings written to all.json\n")
     assert gate(shop, "--write-baseline", "none.json", "--staged").out == "0 findings written to none.json\n"
 
 

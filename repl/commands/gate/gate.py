@@ -71,7 +71,8 @@ def _fast(context: Context, arguments: Namespace) -> int:
 
     wanted, settings = asked()
     known = _known(context, arguments)
-    gated = judge_fast(wanted.changes, options=settings.family("criteria.options"), known=known)
+    options, whole = settings.family("criteria.options"), bool(arguments.write_baseline)
+    gated = judge_fast(wanted.changes, options=options, known=known, whole=whole)
     return _close(context, arguments, wanted, gated, began=began)
 
 
@@ -98,8 +99,8 @@ async def _full(context: Context, arguments: Namespace) -> int:
         wanted, settings = await asyncio.to_thread(_against_git, context, arguments)
     known = _known(context, arguments)
     if arguments.fast:
-        options = settings.family("criteria.options")
-        gated = judge_fast(wanted.changes, options=options, known=known, of_task=wanted.of_task)
+        options, whole = settings.family("criteria.options"), bool(arguments.write_baseline)
+        gated = judge_fast(wanted.changes, options=options, known=known, of_task=wanted.of_task, whole=whole)
         return _close(context, arguments, wanted, gated, began=began)
     given = {kind: " && ".join(getattr(arguments, kind) or ()) or None for kind in ("test", "lint", "typecheck")}
     found = {} if not arguments.since else _commands_of_base(context, arguments, settings)

@@ -93,7 +93,12 @@ _REVIEW_FOLDER: Final = "pm-review-"
 _REVIEW_OVER_MS: Final = 3_600_000
 _PIECE: Final = 1 << 20
 _NOTHING_KNOWN: Final = {"agentic_trace": None, "usage": None, "cost_usd": None}
-_LEAVE_SESSIONS: Final[dict[str, Provider]] = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
+_LEAVE_SESSIONS: Final[dict[str, Provider]] = {
+    "claude": "claude",
+    "codex": "codex",
+    "gemini": "gemini",
+    "copilot": "copilot",
+}
 
 
 def distill_run(

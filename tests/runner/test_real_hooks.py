@@ -173,7 +173,7 @@ def test_the_first_honest_change_passes_and_a_lazy_one_is_sent_back_and_mended(p
     assert (place.project / "calc.py").read_text() == MENDED
     assert judged_in_ci(place, MARKED) == (1, "failed")
     traces = [fact["data"]["agentic_trace"] for fact in place.facts() if fact["event"] == "LLM_RESPONSE"]
-    assert all(traces) or place.name == "copilot", "each answer is linked to its distilled session"
+    assert all(traces), "each answer is linked to its distilled session"
 
 
 def test_each_agent_hands_over_its_session_when_it_ends(place: Place) -> None:

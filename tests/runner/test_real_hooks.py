@@ -18,7 +18,7 @@ import pytest
 from tests.repl.support import command_line
 from tests.repl.test_gate_ci import pull_request, run_action
 from tests.repl.test_gate_command import git
-from tests.support.clis import HOSTS, ROOT, cli_environment, cli_program
+from tests.support.clis import HOSTS, ROOT, VERSIONS, cli_environment, cli_program
 from tests.support.model_server import Call, ModelServer, Turn
 from tests.support.tools import need
 from tracer.distill.native import PROVIDER_NAMES
@@ -176,6 +176,7 @@ def test_the_first_honest_change_passes_and_a_lazy_one_is_sent_back_and_mended(p
     assert all(traces), "each answer is linked to its distilled session"
 
 
+@pytest.mark.parametrize("place", sorted(VERSIONS), indirect=True)
 def test_each_agent_hands_over_its_session_when_it_ends(place: Place) -> None:
     with ModelServer([Turn(text="half divides by three.")]) as server:
         place.install(server, "sessions", "hooks", "install", place.name, "--yes")

@@ -41,13 +41,13 @@ _NAME = re.compile(
     rb"^(?:[A-Za-z_][A-Za-z_]*|[A-Z][a-z]+\d{1,2}(?:[A-Z][a-z]+)+|_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
     rb"|_*[a-z]+(?:_[a-z]+)+\d?|[a-z]+(?:[-_./:][a-z]+)*|0x[0-9A-Fa-f]{1,16})$"
 )
-_CODE = re.compile(
-    rb"[()\[\]{};]|::|->|==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^\.{0,2}/|^https?:|^arn:"
-)
+_CODE = re.compile(rb"[()\[\]{};]|::|->|==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^https?:|^arn:")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
 _LEAST_DRAWN = 12
 _CONSTANT = re.compile(rb"^[A-Z][A-Z_]*$|^[a-z]+(?:_[a-z]+)+$")
-_ADDRESS = re.compile(rb"^(?:https?|file)://|^\.{0,2}/|\s|^[\w.]+\(.*\)$")
+_ADDRESS = re.compile(rb"^(?:https?|file)://|\s|^[\w.]+\(.*\)$")
+# One base64 value in 64 begins as a path does; the names in a path are no long mixtures of digits and letters.
+_PATH = re.compile(rb"^\.{0,2}/(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})")
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _LEAST_SIGNS = 6
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
@@ -76,7 +76,12 @@ def _stand_in(value: bytes) -> bool:
 def _assigned(value: bytes) -> bool:
     """A value given to a name such as `password`: neither a stand-in nor a piece of code."""
     value = value.strip(b"\"'")
-    return not (_stand_in(value) or _NAME.match(value) or _CODE.search(value) or _CALL.match(value))
+    return not (_stand_in(value) or _NAME.match(value) or _is_code(value))
+
+
+def _is_code(value: bytes) -> bool:
+    value = value.rstrip(b"=")  # base64 ends in them
+    return bool(_CODE.search(value) or _PATH.match(value) or _CALL.match(value))
 
 
 def _strong(value: bytes) -> bool:
@@ -129,12 +134,12 @@ def _basic(value: bytes) -> bool:
 
 def _given(value: bytes) -> bool:
     """What a variable or a field that is named a password holds: anything but a name, a piece of code or a stand-in."""
-    return not (_stand_in(value) or _CODE.search(value) or _CALL.match(value) or _CONSTANT.match(value))
+    return not (_stand_in(value) or _is_code(value) or _CONSTANT.match(value))
 
 
 def _quoted(value: bytes) -> bool:
     """As `_strong` for a value in quotes, which may hold any sign."""
-    if _TEMPLATE.search(value) or _ADDRESS.search(value):
+    if _TEMPLATE.search(value) or _ADDRESS.search(value) or _PATH.match(value):
         return False
     return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and _MIXED.search(value) is not None)
 
@@ -167,6 +172,7 @@ _GENERIC = {"generic-api-key", "hashicorp-tf-password", "kubernetes-secret-yaml"
 _LINE = 4096
 _COMMON = (b"key", b"token", b"auth", b"secret")
 _SHORT = 2
+_LONG_VALUE = 100
 
 
 class Find(NamedTuple):
@@ -281,8 +287,11 @@ class Rule:
 
     def _holds(self, match: Any, data: bytes, start: int, end: int) -> bool:
         secret = data[start:end]
-        if self.least_entropy and entropy(secret) <= self.least_entropy:
-            return False
+        if self.least_entropy:
+            # One in 2,000 random values of 24 signs lies below the 3.5 bits a sign that some rules ask for.
+            spared = self.rank != _RANK_GENERIC and len(secret) < _LONG_VALUE
+            if entropy(secret) <= (min(self.least_entropy, 3.0) if spared else self.least_entropy):
+                return False
         if self.check is not None and not self.check(secret):
             return False
 
@@ -364,15 +373,13 @@ def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
     """The rules of a pack that go by text."""
     for rule in data["rules"]:
         if "regex" in rule:
-            least = rule.get("entropy", 0.0)
             yield Rule(
                 id=rule["id"],
                 rank=_RANK_GENERIC if rule["id"] in _GENERIC else _RANK_VENDORED,
                 regex=rule["regex"],
                 keywords=tuple(word.encode() for word in rule["keywords"]),
                 group=rule.get("secretGroup", 0),
-                # One in 2,000 random values of 24 signs lies below the 3.5 bits a sign that some rules ask for.
-                least_entropy=least if rule["id"] in _GENERIC else min(least, 3.0),
+                least_entropy=rule.get("entropy", 0.0),
                 check=CHECKS["assigned"] if "path" in rule or rule["id"] in _GENERIC else None,
                 allow=tuple(rule.get("allow", ())),
                 shared=(data["allow"],),

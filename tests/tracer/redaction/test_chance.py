@@ -98,3 +98,32 @@ def test_a_drawn_value_without_a_digit_is_found_beside_a_name_and_a_name_is_none
         "correct-horse-battery",
     ):
         assert not CHECKS["strong"](name.encode()), name
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [  # of base64 one value in 64 begins as a path does; a variable of a password may hold a phrase
+        ("API_SECRET=/<64>", "<64>"),
+        ("AccountKey=/+<84>==", "<84>"),
+        ('DB_PASSWORD="first second third 7"', "second third"),
+        ("django-insecure-XXXX<46>", "<46>"),
+    ],
+)
+def test_no_sign_in_a_value_excuses_it(text: str, secret: str) -> None:
+    draw = random.Random(text)
+    for _ in range(20):
+        many = {
+            f"<{size}>": "".join(draw.choices(string.ascii_letters + string.digits, k=size)) for size in (46, 64, 84)
+        }
+        told, hidden = text, secret
+        for sign, value in many.items():
+            told, hidden = told.replace(sign, value), hidden.replace(sign, value)
+        data = f"\n{told}\n".encode()
+        assert any(hidden.encode() in find.secret for find in RULES.finds(data)), told
+
+
+@pytest.mark.parametrize(
+    "path", ["/run/secrets/tokenForApp1", "./node_modules/Bar2Baz/index1", "/home/dev/Projects2024/key1"]
+)
+def test_a_path_beside_a_telling_name_is_none(path: str) -> None:
+    assert list(RULES.finds(f"\nsecret: {path}\n".encode())) == []

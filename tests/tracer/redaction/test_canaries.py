@@ -33,9 +33,10 @@ def redactor(tmp_path_factory: pytest.TempPathFactory) -> ProjectRedactor:
 
 
 def leaks(canary: Positive, text: str) -> bool:
-    """Whether the secret, or a run of it that would be worth guessing the rest of, stands in `text`."""
+    """Whether the secret, or a run of it that would be worth guessing the rest of, stands in `text`, blanks apart."""
     secret, text = canary.secret, PLACEHOLDER.sub("", text)
-    return any(secret[at : at + 12] in text for at in range(max(len(secret) - 11, 1)))
+    parts = [secret[at : at + 12] for at in range(max(len(secret) - 11, 1))]
+    return any(part in text for part in parts if len(part) < 12 or len(part.replace(" ", "").strip()) > 5)
 
 
 def test_every_vendored_rule_that_goes_by_text_has_a_canary() -> None:

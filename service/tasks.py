@@ -17,7 +17,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 from typing_extensions import override
@@ -106,8 +106,16 @@ Ranges = Annotated[
 ]
 
 
+_KIND = "|".join("".join(f"[{c}{c.lower()}]" if c.isalpha() else c for c in kind) for kind in KINDS)
+# Said in the schema alone: what is refused here is refused below, with the name that was meant.
+Events = Annotated[
+    list[Annotated[str, Field(json_schema_extra={"pattern": rf"^(,|({_KIND}|[^,]*\*)(,|$))*$"})]] | None,
+    Query(max_length=50, examples=[["ITERATION_END", "LLM_*"]]),
+]
+
+
 async def wanted_facts(
-    event: Several = None,
+    event: Events = None,
     iteration: Ranges = None,
     subtask: Several = None,
     text: Several = None,

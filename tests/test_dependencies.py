@@ -142,15 +142,16 @@ def test_a_missing_extra_is_said_with_the_command_that_adds_it(
 
 
 @pytest.mark.torture
-def test_a_missing_acp_package_ends_the_task_with_the_command_that_adds_it(project: Path) -> None:
+def test_a_missing_acp_package_is_told_before_a_task_with_the_command_that_adds_it(project: Path) -> None:
     config = project / ".pm-orchestrator" / "config.local.toml"
     config.parent.mkdir()
     config.write_text(f'[agents]\nmine = ["{sys.executable}", "-c", "pass"]\n')
     assert without(words=["config", "trust", "--yes"], cwd=project).returncode == 0
     ran = without("acp", words=["run", "--executor", "acp:mine", "Add a line"], cwd=project)
-    assert ran.returncode == 5, ran.stderr
+    assert ran.returncode == 3, ran.stderr
     assert "pip install 'pm-orchestrator[acp]'" in ran.stdout + ran.stderr
     assert "internal" not in ran.stdout + ran.stderr
+    assert not list(config.parent.rglob("*.jsonl")), "a task was recorded"
 
 
 @pytest.mark.torture

@@ -407,6 +407,7 @@ class ChunkingPlan(Entry):
 class TestRun(Part):
     """What a run of the tests showed: of a judgment, or before the task. `outcome` as of a criterion; 0 is none.
 
+    `fixed` failed before the task and pass with it, as they were before; None where that was not compared.
     `why` and `next` where it is not verified; `not_isolated` says why no clean copy was used.
     """
 
@@ -419,6 +420,7 @@ class TestRun(Part):
     failed = Key(_count)
     skipped = Key(_count)
     new = Key(_count)
+    fixed = Key(_whole)
     why = Key(_text)
     next = Key(_text)
     not_isolated = Key(_text)

@@ -82,11 +82,18 @@ def unverified_text(unverified: Iterable[Unverified], *, prefix: str = "pm ") ->
 
 
 def tests_text(tests: TestRun | None) -> str:
-    """`tests passed (42, 3 new, 1 fails as before)`, with why on no clean copy; empty where they did not pass."""
+    """`tests passed (42, 1 fixed, 3 new, 1 fails as before)`, with why on no clean copy; empty where they did not pass.
+
+    Where no test of before failed without the change and passes with it, that is said: the agent wrote what shows it.
+    """
     if tests is None or tests.outcome != "pass":
         return ""
     still = f", {tests.failed} {'fails' if tests.failed == 1 else 'fail'} as before" if tests.failed else ""
-    count = f" ({tests.passed}{f', {tests.new} new' if tests.new else ''}{still})" if tests.passed else ""
+    new = f", {tests.new} new" if tests.new else ""
+    shown = f", {tests.fixed} fixed{new}" if tests.fixed else new
+    if tests.fixed == 0:
+        shown += ": only these show the change" if new else ", none shows the change"
+    count = f" ({tests.passed}{shown}{still})" if tests.passed else ""
     return f"tests passed{count}" + (f", not isolated: {tests.not_isolated}" if tests.not_isolated else "")
 
 

@@ -79,6 +79,7 @@ def evidence_of(
         failed=counts["failed"] + counts["error"],
         skipped=counts["skipped"],
         new=len([name for name in change.new if now.outcomes[name] == "passed"]),
+        fixed=len(change.fixed),
         failing=failing,
         removed=() if policy == "change" else (*change.gone, *change.muted),
         still_failing=change.still_failing if only_old else (),
@@ -107,6 +108,7 @@ def held_against(
     """The same with what run A says: with tests and harness as they were. `left` is the report of run B."""
     run, _ = ran
     change = compare(before.run.report, run.report)
+    evidence = evidence._replace(fixed=len(change.fixed))
     made_green = (name for name in change.still_failing if name not in left.failing)
     # Where tests may change, one that the task took out or moved is not there with the old harness either.
     gone = (name for name in change.gone if policy != "change" or name in left.outcomes)

@@ -181,12 +181,12 @@ class Expectation(NamedTuple):
 class SuiteEvidence(NamedTuple):
     """What the tests showed: run by us, on a clean copy, against what they expected before the task.
 
-    `broken` passed before and do not pass now with tests and harness as they were; `failing` fail as the task left
-    them; `removed` ran before and were taken away or skipped by the task. Of those that fail as they did before,
-    `unfixed` concern what the task changed or was asked for, `still_failing` do not. `expectations`: only tests that
-    the task changed fail in their old form, and all pass in the new one; `held`: all pass in their old form. `idle` are
-    new tests that pass without the change as well. `bought` shows that green was bought, `asks` is for a person to
-    judge. `not_isolated` says why the workspace's own folder was used.
+    With tests and harness as they were `fixed` failed before and pass now, `broken` passed before and do not now;
+    `failing` fail as the task left them; `removed` ran before and were taken away or skipped by the task. Of those
+    that fail as before, `unfixed` concern what the task changed or was asked for, `still_failing` do not.
+    `expectations`: only tests that the task changed fail in their old form, and all pass in the new one; `held`:
+    all pass in their old form. `idle` are new tests that pass without the change as well. `bought` shows that green
+    was bought, `asks` is for a person to judge. `not_isolated` says why the workspace's own folder was used.
     """
 
     command: str
@@ -194,6 +194,7 @@ class SuiteEvidence(NamedTuple):
     failed: int = 0
     skipped: int = 0
     new: int = 0
+    fixed: int = 0
     broken: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

@@ -144,8 +144,8 @@ def test_a_trusted_folder_runs_its_tests_in_its_own_virtual_environment(project:
     assert pm("config", "trust", cwd=project).code == 0
     ran = run_scripted(project, GOOD, PATH="/usr/bin:/bin")
     assert "  tests before the task: 1 passed   python -m pytest -q\n" in ran.err
-    assert "  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q7 Q10, tests passed (1)\n" in ran.err
-    assert "task-001 COMPLETE · tests passed (1) · " in ran.out
+    assert "  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q7 Q10, tests passed (1, none shows the change)\n" in ran.err
+    assert "task-001 COMPLETE · tests passed (1, none shows the change) · " in ran.out
     python.unlink()
     nowhere = run_scripted(project, {**GOOD, "files": {"b.py": "B = 1\n"}}, PATH=_without_python(project.parent))
     assert "task-002 COMPLETE, tests not run: python not found (install it, or name another: --test CMD)" in nowhere.out

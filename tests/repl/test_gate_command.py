@@ -47,7 +47,7 @@ def gate(folder: Path, *words: str, **environ: str) -> Ran:
 @pytest.mark.parametrize(
     ("content", "words", "code", "told"),
     [
-        (OLD_MARK + MENDED, WITH_TESTS, 0, "VERIFIED · 1 file · tests passed (1)"),
+        (OLD_MARK + MENDED, WITH_TESTS, 0, "VERIFIED · 1 file · tests passed (1, 1 fixed)"),
         (OLD_MARK + MENDED, (), 6, "folder not trusted (pm config trust)"),
         (OLD_MARK + MENDED, ("--fast",), 0, "NOTHING FOUND"),
         pytest.param(OLD_MARK + BROKEN + "# touched\n", WITH_TESTS, 1, "FAILED Q7", marks=pytest.mark.torture),

@@ -36,7 +36,7 @@ def test_pm_run_shows_the_commands_and_yes_trusts_the_folder(tested: Path) -> No
         terminal.send(b"what" + ENTER)
         terminal.pump(0.2)
         terminal.send(b"y" + ENTER)
-        assert "tests passed (1)" in terminal.wait_for("task-001 COMPLETE")
+        assert "tests passed (1, none shows the change)" in terminal.wait_for("task-001 COMPLETE")
         assert terminal.ends() == 0
     assert "run.typecheck" in pm("config", "show", cwd=tested).out
     (tested / "hello.py").unlink()
@@ -54,7 +54,7 @@ def test_no_goes_on_without_and_is_asked_in_no_later_sitting(tested: Path) -> No
     with start(tested, "--line") as terminal:
         assert ASKED not in terminal.wait_for("pm>")
     assert pm("config", "trust", cwd=tested).code == 0
-    assert "tests passed (1)" in run_scripted(tested, {**GOOD, "files": {"b.py": "B = 1\n"}}).out
+    assert "tests passed (1, none shows the change)" in run_scripted(tested, {**GOOD, "files": {"b.py": "B = 1\n"}}).out
 
 
 @pytest.mark.torture
@@ -66,7 +66,7 @@ def test_both_prompts_ask_before_they_open(tested: Path, mode: str) -> None:
         terminal.wait_for("0 tasks")
         terminal.send(CTRL_D)
         assert terminal.ends() == 0
-    assert "tests passed (1)" in run_scripted(tested, GOOD).out
+    assert "tests passed (1, none shows the change)" in run_scripted(tested, GOOD).out
 
 
 @pytest.mark.torture

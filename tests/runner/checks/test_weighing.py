@@ -64,3 +64,20 @@ def test_tests_that_pass_as_they_were_and_were_taken_out_are_put_to_the_user(
         evidence, before, (run(keep="passed", gone="passed"), False), run(**left).report, found, "add"
     )
     assert (evidence.held, evidence.broken, [place.message for place in evidence.asks]) == (True, (), asks)
+
+
+@pytest.mark.parametrize(
+    ("run_a", "run_b", "counted"),
+    [
+        ({"red": "passed"}, {"red": "passed", "own": "passed"}, (1, 1)),
+        ({"red": "failed"}, {"red": "passed"}, (0, 0)),  # in the form that the task gave it
+        ({}, {"own": "passed"}, (0, 1)),
+    ],
+)
+def test_what_shows_the_change_is_counted_with_the_tests_as_they_were(
+    run_a: dict[str, str], run_b: dict[str, str], counted: tuple[int, int]
+) -> None:
+    before = BaseRun(run(red="failed") if "red" in run_a else run())
+    evidence = evidence_of("pytest", before, (run(**run_b), False), Sorted(), "add")
+    evidence = held_against(evidence, before, (run(**run_a), False), run(**run_b).report, Sorted(), "add")
+    assert (evidence.fixed, evidence.new) == counted

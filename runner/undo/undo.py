@@ -31,6 +31,7 @@ from runner.undo.plan import (
     store_contents,
 )
 from runner.workspace.changes import ComparisonError
+from runner.workspace.git.compare import GITLINK
 from runner.workspace.git.put_files import Side, entry_side
 from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
 from runner.workspace.git.state import GitState, kept_folder, restore_folder
@@ -209,7 +210,7 @@ class Undoing:
         self.open(state)
         plan = self.planner().plan(layers)
         if kind == "undo" and plan == NOTHING:
-            return UndoResult(self.task_id, kind)  # discarded or taken out by hand: there is nothing to put in again
+            return UndoResult(self.task_id, kind, lost=tuple(self._lost))  # discarded or taken out by hand: there is nothing to put in again
         return self.carry_out(kind, plan, iteration=iteration)
 
     def settle(self) -> UndoResult | None:
@@ -370,7 +371,13 @@ class Undoing:
         kept = base.partition("@")[2]
         before = GitState.decoded(self._blobs.read(kept)) if kept else None
         after = GitState.decoded(left["after"].encode()) if left.get("after") else None
-        rows = {path: (entry_side(modes[0], ids[0]), entry_side(modes[1], ids[1])) for path, modes, ids in left["rows"]}
+        skipped = tuple(f"{path}/" for path, modes, _ in left["rows"] if modes[0] == GITLINK != modes[1])
+        self._lost += [lost for row in left["rows"] if GITLINK in row[1] and (lost := _left_inside(*row))]
+        rows = {
+            path: (entry_side(modes[0], ids[0]), entry_side(modes[1], ids[1]))
+            for path, modes, ids in left["rows"]
+            if GITLINK not in modes and not path.startswith(skipped)
+        }
         yield Layer(rows, before, after, bool(left.get("moved")))
 
     def _plain_rows(self, rows: Iterable[Any]) -> dict[str, tuple[Side, Side]]:
@@ -447,6 +454,17 @@ class Undoing:
         (place / "info").mkdir(exist_ok=True)
         (place / "info" / "attributes").write_text("* -text -filter -ident\n")
         return git
+
+
+def _left_inside(path: str, modes: Sequence[str], heads: Sequence[str]) -> str:
+    """What stays as the task left it of the repository at `path`; "" for nothing."""
+    if modes[1] != GITLINK:
+        return f"{path}: the repository there is gone or cannot be read; nothing in it is put back"
+    if modes[0] != GITLINK:
+        return f"{path}/.git: the repository that the task made stays"
+    if heads[0] == heads[1]:
+        return ""
+    return f"{path}: its HEAD has moved from {heads[0][:12] or 'nothing'}, and stays at {heads[1][:12] or 'nothing'}"
 
 
 def _first_apart(entries: Sequence[Entry]) -> int | None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from runner.undo.undo import UndoResult, undo_task
 from runner.workspace.git.repository import Git
 from runner.workspace.workspace import open_workspace
+from tests.runner.chunking import project as parts
 from tests.runner.workspace.support import git, repository, write
 from tracer.blobs import DirectoryBlobs
 from tracer.conversation import ConversationTracer
@@ -238,6 +242,106 @@ def test_a_task_that_changed_nothing_or_runs_or_is_unknown(project: Path) -> Non
     shutil.move(project, project.with_name("moved"))
     with pytest.raises(UsageError):
         undo_task(StateDir(project.with_name("moved") / ".pm-orchestrator"), "task-001")
+
+
+INSIDE = "printf 'i = 2\\n' > inner/i.py; rm inner/loose.bin; mv inner/old.py inner/new.py; chmod +x inner/new.py"
+COMMITTED = "git -C inner -c user.name=x -c user.email=x commit -qam theirs"
+GONE = "inner: the repository there is gone or cannot be read; nothing in it is put back"
+
+
+def with_a_repository_inside(project: Path) -> dict[str, tuple[str, bytes]]:
+    """A repository that the outer one does not know; the files that the user sees."""
+    inner = repository(project / "inner", {"i.py": "i = 1\n", "old.py": "old = 1\n" * 9})
+    (inner / "loose.bin").write_bytes(bytes(range(256)))
+    return seen(project)
+
+
+def seen(project: Path) -> dict[str, tuple[str, bytes]]:
+    return {name: one for name, one in files(project).items() if "/.git/" not in name}
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        (INSIDE, ""),
+        (f"{INSIDE}; {COMMITTED}", "inner: its HEAD has moved from"),
+        ("git init -q born; echo b > born/b.py", "born/.git: the repository that the task made stays"),
+        ("rm -rf inner/.git", GONE),
+    ],
+)
+def test_files_of_a_repository_inside_are_put_back_and_what_stays_is_said(
+    project: Path, command: str, left: str
+) -> None:
+    before = with_a_repository_inside(project)
+    state = task(project, command)
+    after = seen(project)
+    done = undo_task(state, "task-001")
+    assert seen(project) == before
+    assert len(done.lost) == bool(left)
+    assert "".join(done.lost).startswith(left)
+    if done.files:
+        undo_task(state, "task-001")
+        assert seen(project) == after
+
+
+@pytest.mark.parametrize("is_repository", [True, False])
+def test_the_results_of_subtasks_are_undone_as_a_whole_beside_later_edits(tmp_path: Path, is_repository: bool) -> None:
+    folder = parts.make(tmp_path, is_repository=is_repository)
+    state = chunked(folder)
+    after = parts.files(folder)
+    write(folder / "notes.txt", "n\nmine\n")
+    assert undo_task(state, "task-001").whole
+    assert parts.files(folder) == {**parts.FILES, "notes.txt": "n\nmine\n"}
+    assert undo_task(state, "task-001").kind == "redo"
+    assert parts.files(folder) == {**after, "notes.txt": "n\nmine\n"}
+
+
+def chunked(folder: Path) -> StateDir:
+    """A finished task in four parts."""
+
+    async def work() -> None:
+        async with parts.supervisor(folder) as tasks:
+            assert (await tasks.wait(await tasks.submit(parts.request(folder)))).status == "COMPLETE"
+
+    asyncio.run(work())
+    return StateDir(folder / ".pm-orchestrator")
+
+
+_UNDO = """
+import sys
+from runner.undo.undo import undo_task
+from tracer.statedir import StateDir
+undo_task(StateDir(sys.argv[1]), "task-001")
+"""
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["git", "plain", "inside", "subtasks"])
+def test_invariant_16_a_process_that_is_killed_again_and_again_while_it_undoes_loses_nothing(
+    project: Path, kind: str, seed: int
+) -> None:
+    chance = random.Random(seed)
+    if kind == "subtasks":
+        project = parts.make(project.with_name("parts"))
+    if kind == "plain":
+        shutil.rmtree(project / ".git")
+    before = with_a_repository_inside(project) if kind == "inside" else seen(project)
+    state = chunked(project) if kind == "subtasks" else task(project, INSIDE if kind == "inside" else WORK)
+    staged = "" if kind == "plain" else git(project, "diff", "--cached")
+    write(project / "later.txt", "mine\n")
+    record = state.traces / "undo-task-001.jsonl"
+    patience_s = 0.05
+    while not (record.exists() and b'"phase":"done"' in record.read_bytes()):
+        child = subprocess.Popen([sys.executable, "-c", _UNDO, str(state.root)], cwd=Path(__file__).parents[2])
+        with suppress(subprocess.TimeoutExpired):
+            assert child.wait(timeout=chance.uniform(patience_s / 3, patience_s)) == 0
+        child.kill()
+        child.wait()
+        patience_s *= 1.3  # it gets there in the end, however slow the machine is
+    assert seen(project) == {**before, "later.txt": ("f", b"mine\n")}
+    assert kind == "plain" or git(project, "diff", "--cached") == staged
 
 
 class Killed(BaseException):

@@ -12,7 +12,7 @@ from runner.workspace.git.look import ABSENT
 from runner.workspace.git.pointers import is_note, is_pointer, media_of, same_content
 from runner.workspace.git.repository import Beside, Git, GitError, GitStopped, RawEntry, find_repository, parse_raw
 
-_GITLINK = "160000"
+GITLINK = "160000"
 _SYMLINK = "120000"
 _MOST_NAMED = 2000  # paths on a command line
 
@@ -20,7 +20,8 @@ _MOST_NAMED = 2000  # paths on a command line
 class TreeChanges(NamedTuple):
     """What differs, git's diff of it, sentences on what could not be compared, and git's entries of what differs.
 
-    Entries inside nested repositories are not among the last: their contents lie there.
+    A nested repository has an entry of its own, with its HEADs for ids, none on a side that is not known; those of its
+    files follow, and what they held is in the outer repository too.
     """
 
     changes: list[Change]
@@ -63,7 +64,7 @@ def _compare(git: Git, base: str, now: str | None, *, folder: Path, prefix: byte
     with Beside() as beside:
         whole = beside.start(_diff, git, base, now, prefix=prefix)
         entries = parse_raw(_ask(git, base, now, "-z", "--raw", "--no-abbrev"))
-        plain = [entry for entry in entries if _GITLINK not in entry.modes]
+        plain = [entry for entry in entries if GITLINK not in entry.modes]
         for entry, change in _changes(git, plain, folder=folder, prefix=prefix, budget=budget):
             result.changes.append(change)
             result.entries.append(entry)
@@ -73,9 +74,10 @@ def _compare(git: Git, base: str, now: str | None, *, folder: Path, prefix: byte
         diff = _diff(git, base, now, only=changed, prefix=prefix)
     diff = budget.cut(diff) if result.changes else b""
     for entry in entries:
-        if _GITLINK in entry.modes:
+        if GITLINK in entry.modes:
             inner = _nested(git, entry, folder=folder, prefix=prefix, budget=budget)
             result.changes.extend(inner.changes)
+            result.entries.extend(inner.entries)
             result.notes.extend(inner.notes)
             diff += inner.diff
     return result._replace(diff=diff)
@@ -185,10 +187,17 @@ def _nested(git: Git, entry: RawEntry, *, folder: Path, prefix: bytes, budget: _
         if repository is None or repository.top != inner:
             return _unknown(entry, path, "it is not there any more")
         empty = repository.line("mktree")
-        before, after = (
-            f"{blob}^{{tree}}" if mode == _GITLINK else empty for mode, blob in zip(entry.modes, entry.ids, strict=True)
-        )
-        return _compare(repository, before, after, folder=inner, prefix=path + b"/", budget=budget)
+        sides = list(zip(entry.modes, entry.ids, strict=True))
+        before, after = (f"{blob}^{{tree}}" if mode == GITLINK else empty for mode, blob in sides)
+        found = _compare(repository, before, after, folder=inner, prefix=path + b"/", budget=budget)
+        held = {one for each in found.entries for one in zip(each.modes, each.ids, strict=True)}
+        blobs = sorted(blob for mode, blob in held if mode not in {ABSENT, GITLINK})
+        if blobs:
+            asked = "".join(f"{blob}\n" for blob in blobs).encode()
+            git.run("unpack-objects", "-q", stdin=repository.run("pack-objects", "-q", "--stdout", stdin=asked))
+        heads = ("" if mode != GITLINK else repository.line("show", "-s", "--format=%P", blob) for mode, blob in sides)
+        files = [each._replace(path=entry.path + b"/" + each.path) for each in found.entries]
+        return found._replace(entries=[entry._replace(ids=(next(heads), next(heads))), *files])
     except GitStopped:
         raise
     except GitError as error:
@@ -198,4 +207,5 @@ def _nested(git: Git, entry: RawEntry, *, folder: Path, prefix: bytes, budget: _
 def _unknown(entry: RawEntry, path: bytes, why: str) -> TreeChanges:
     note = f"the repository inside {safe_text(path)} changed but cannot be compared: {why}"
     before, after = (None if mode == ABSENT else Side(b"", cut=True) for mode in entry.modes)
-    return TreeChanges([Change(path, before, after)], b"", [note], [])
+    lost = entry._replace(modes=(entry.modes[0], ABSENT))
+    return TreeChanges([Change(path, before, after)], b"", [note], [lost])

@@ -12,13 +12,12 @@ from typing import Final
 
 from runner.gate.criterion import Harm
 from runner.workspace.changes import Change, Limits, safe_text
-from runner.workspace.git.compare import TreeChanges, read_blobs
+from runner.workspace.git.compare import GITLINK, TreeChanges, read_blobs
 from runner.workspace.git.look import ABSENT
 from runner.workspace.git.repository import Git, GitError, RawEntry, parse_raw
 from runner.workspace.git.state import GitState
 from tracer.durable import replace
 
-_GITLINK = "160000"
 _MOSTLY: Final = 0.5
 _MOST_MADE: Final = 10_000
 
@@ -64,7 +63,7 @@ def lost_work(
 
     `made` says what earlier tasks left, by path: to rewrite that is the next task's business.
     """
-    old = {entry.path: entry for entry in found.entries if entry.modes[0] not in {ABSENT, _GITLINK}}
+    old = {entry.path: entry for entry in found.entries if entry.modes[0] != ABSENT and GITLINK not in entry.modes}
     if not old:
         return
     committed: dict[bytes, str] = {}

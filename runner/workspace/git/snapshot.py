@@ -409,7 +409,8 @@ class SnapshotMaker:
             maker = SnapshotMaker(git, folder, place=self._place, depth=self._depth + 1)
             made = maker.make(tree=base if known else None)
             made.index_file.unlink(missing_ok=True)
-            return git.commit_tree(made.tree, message="snapshot").encode()
+            head = git.run("rev-parse", "--quiet", "--verify", "HEAD", ok_codes=(0, 1, 128)).decode("ascii").split()
+            return git.commit_tree(made.tree, *head, message="snapshot").encode()
         except GitStopped:
             raise
         except GitError as error:

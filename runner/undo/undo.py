@@ -210,7 +210,8 @@ class Undoing:
         self.open(state)
         plan = self.planner().plan(layers)
         if kind == "undo" and plan == NOTHING:
-            return UndoResult(self.task_id, kind, lost=tuple(self._lost))  # discarded or taken out by hand: there is nothing to put in again
+            # Discarded, taken out by hand, or not to be had: there is nothing to put in again.
+            return UndoResult(self.task_id, kind, lost=tuple(self._lost))
         return self.carry_out(kind, plan, iteration=iteration)
 
     def settle(self) -> UndoResult | None:

@@ -37,6 +37,7 @@ def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
     return {
         "answer": outcome.answer,
         "question": outcome.question.text if outcome.question is not None else None,
+        "choices": list(outcome.question.choices) if outcome.question is not None else [],
         "verification": outcome.verification,
         "not_verified": [one.to_dict() for one in outcome.not_verified],
         "strength": None if outcome.strength is None else dict(outcome.strength.data),

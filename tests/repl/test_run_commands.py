@@ -491,7 +491,7 @@ def test_a_question_without_anybody_to_answer_ends_with_6_and_is_answered_later(
     ran = run_scripted(project, ASKS, GOOD, words=("greet", "--json", "--no-input"))
     (record,) = records(ran.out)
     assert (ran.code, record["status"], record["reason"]) == (6, "INCOMPLETE", "asked")
-    assert record["question"] == "Which greeting?"
+    assert (record["question"], record["choices"]) == ("Which greeting?", ["Hello", "Moin"])
     shown = json.loads(pm("show", "1", "--json", cwd=project).out)
     assert (shown["question"], shown["reason"]) == ("Which greeting?", "asked")
     assert pm("respond", "1", "allow", cwd=project).code != 0

@@ -39,7 +39,7 @@ from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
 from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
-from collector.tokens import ADMIN, ANOTHER, Access, Right, Tokens, draw_token, hash_token
+from collector.tokens import ADMIN, Access, Right, Tokens, draw_token, hash_token
 from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
@@ -258,7 +258,7 @@ class Collector:
         raw = sent if isinstance(sent, bytes) else orjson.dumps(sent)
         asked = prepare_create(raw, key=self._key, redactors=self._redactors, developer=access.developer)
         trace_id = asked.trace_id or new_id()
-        self._check(access, trace_id, asked.metadata)
+        access.check_opens(trace_id, asked.metadata)
         row = TraceRow(trace_id=trace_id, created_at_ms=now_epoch_ms(), metadata=asked.metadata)
         token = draw_token("ingest")
         # From the look at the bundle to its belonging to the trace, nothing is collected.
@@ -417,31 +417,26 @@ class Collector:
     # -- rights
 
     async def allow(self, access: Access, right: Right, trace_id: str | None = None, *, subject: str = "") -> None:
-        """Let a call through, and write it down unless it appends.
+        """Let a call through; it is written down, as is a refused one. Appends are not; who creates notes the new id.
 
         Raises ForbiddenError: the role has no such right, or the trace is not among those of `access`.
         """
-        if not access.may(right):
-            raise ForbiddenError(f"this token's role, {access.role}, may not {right} traces")
-        if access.is_bound and access.trace_id is None and right not in {"create", "list"} and trace_id is None:
-            raise ForbiddenError("this token opens some traces alone", next_step="name the trace: ?trace=ID")
-        if access.is_bound and trace_id is not None:
-            row = None if access.trace_id is not None else await self.store.get_trace(trace_id)
-            if row is None or row.status != "deleted":  # of a deleted one nobody knows whose it was
-                self._check(access, trace_id, row.metadata if row is not None else {})
-        if right != "append":
+        try:
+            access.check_right(right, trace_id)
+            if access.is_bound and trace_id is not None:
+                row = None if access.trace_id is not None else await self.store.get_trace(trace_id)
+                if row is None or row.status != "deleted":  # of a deleted one nobody knows whose it was
+                    access.check_opens(trace_id, row.metadata if row is not None else {})
+        except ForbiddenError:
+            await self.note(f"{right} refused", trace_id or subject, access=access)
+            raise
+        if right not in {"append", "create"}:
             await self.note(right, trace_id or subject, access=access)
 
     async def note(self, action: str, subject: str, *, access: Access = ADMIN) -> None:
         """Write down for the operator who did what to which trace, blob or set."""
         role = "key" if access.trace_id is not None else access.role
         await self.store.add_audit(AuditRow(now_epoch_ms(), access.token_id, role, action, subject))
-
-    @staticmethod
-    def _check(access: Access, trace_id: str, metadata: Mapping[str, Any]) -> None:
-        if not access.opens(trace_id, metadata):
-            why = f"trace {trace_id} is another's"
-            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=ANOTHER)
 
     # -- reading
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from collector.collector import Collector
 from collector.config import collector_settings
 from collector.store.blobs import CollectorBlobs, FolderBlobs
 from collector.store.port import TraceStore
 from collector.store.sqlite.store import open_sqlite
-from tracer.errors import ConfigError, needs_extra
+from tracer.errors import needs_extra
 from tracer.redaction.engine import build_redactor
 from tracer.settings.layers import Settings
 from tracer.statedir import StateDir
@@ -35,9 +36,27 @@ async def open_collector(
         yield Collector(store=store, blobs=blobs, redactor=redactor, settings=chosen)
 
 
+def shown_store(state_dir: StateDir, settings: Settings) -> str:
+    """Where captures and tokens are kept, for people: the SQLite file, or the database's address without a password."""
+    database = collector_settings(settings).database
+    if not is_postgres(database):
+        return f"SQLite {_file(state_dir, database)}"
+    parts = urlsplit(database)
+    return f"PostgreSQL {parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def is_postgres(database: str) -> bool:
+    """Whether `collector.database` names a PostgreSQL."""
+    return database.startswith(("postgresql://", "postgres://"))
+
+
+def _file(state_dir: StateDir, database: str) -> Path:
+    return Path(database).expanduser() if database else state_dir.root / "collector.sqlite"
+
+
 @asynccontextmanager
 async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
-    if database.startswith(("postgresql://", "postgres://")):
+    if is_postgres(database):
         from collector.store.postgres.jobs import enqueue, install_queue  # psycopg and pgqueuer (700 ms)
 
         await install_queue(database)
@@ -45,14 +64,8 @@ async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[Trace
 
         async with open_postgres(database, on_finalize=enqueue) as store:
             yield store
-    elif "://" in database:
-        raise ConfigError(
-            "collector.database names no database we know",  # the address may hold a password: it is not repeated
-            next_step="name a SQLite file, or a postgresql:// address",
-        )
     else:
-        path = Path(database).expanduser() if database else state_dir.root / "collector.sqlite"
-        async with open_sqlite(path) as store:
+        async with open_sqlite(_file(state_dir, database)) as store:
             yield store
 
 

@@ -11,8 +11,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from collector.errors import ForbiddenError
 from collector.store.port import TokenRow, TraceStore
-from tracer.clock import monotonic, new_id, now_epoch_ms
+from tracer.clock import from_epoch_ms, monotonic, new_id, now_epoch_ms
 from tracer.errors import NotFoundError, UsageError
 
 _BELIEVED_S: Final = 2.0
@@ -74,6 +75,20 @@ class Access(NamedTuple):
             and self.project in {"", project.get("repo_id")}
         )
 
+    def check_opens(self, trace_id: str, metadata: Mapping[str, Any]) -> None:
+        """Raise ForbiddenError where the trace is not among its traces."""
+        if not self.opens(trace_id, metadata):
+            why = f"trace {trace_id} is another's"
+            raise ForbiddenError(f"this token is held to {self.held_to}", why=why, next_step=ANOTHER)
+
+    def check_right(self, right: Right, trace_id: str | None) -> None:
+        """Raise ForbiddenError where the role has no such right, or one of its traces is to be named."""
+        if not self.may(right):
+            who = f"a token with the role {self.role}" if self.trace_id is None else "an ingest key"
+            raise ForbiddenError(f"{who} may not {right} traces", next_step="pm admin tokens new --role ROLE")
+        if self.is_bound and self.trace_id is None and right not in {"create", "list"} and trace_id is None:
+            raise ForbiddenError("this token opens some traces alone", next_step="name the trace: ?trace=ID")
+
 
 ADMIN: Final = Access("", None)
 """Whoever got in by other means, such as the serve token."""
@@ -122,6 +137,15 @@ class Tokens:
             self._believed.clear()
         self._believed[hashed] = (now + _BELIEVED_S, access)
         return access
+
+    async def refusal(self, token: str) -> str:
+        """Why `token` opens nothing; who holds one that ended may know it."""
+        row = await self._store.find_token(hash_token(token))
+        if row is None:
+            return "this token is unknown here: mistyped, or made for another collector"
+        if row.revoked_at_ms is not None:
+            return f"this token was revoked on {from_epoch_ms(row.revoked_at_ms)[:10]}"
+        return f"this token ended on {from_epoch_ms(row.expires_at_ms or 0)[:10]}"
 
     async def new_admin(
         self, label: str, *, role: Role = "operator", developer: str = "", project: str = "", days: int | None = None

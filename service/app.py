@@ -74,6 +74,7 @@ def create_app(
     task_request: Callable[[NewTask], TaskRequest],
     collector: Callable[[], AbstractAsyncContextManager[Collector]],
     token: str,
+    token_file: Path | None = None,
     version: str = "",
     hosts: Iterable[str] = (),
     metrics: bool = False,
@@ -126,7 +127,7 @@ def create_app(
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     if telemetry is not None:
         _add(app, telemetry.middleware, telemetry=telemetry)
-    app.state.session = Session(token)
+    app.state.session = Session(token, file=token_file)
     _add(app, Gate, session=app.state.session, hosts=tuple(hosts))
     _add(app, HtmlProblems)
     if access_log is not None:

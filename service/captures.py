@@ -25,6 +25,7 @@ from service.state import ServiceState, state_of
 from tracer.capture.document import BlobRedaction, ConsentFlags, TraceDocument
 from tracer.capture.wire import AppendEvents, CreateTrace, FinalizeTrace, QaProfile
 from tracer.clock import now_epoch_ms
+from tracer.errors import PmError
 
 _SCHEME: Final = "bearer "
 
@@ -42,16 +43,17 @@ async def access_in(scope: Scope, state: ServiceState) -> Access:
     if scope.get(KNOWN):
         return ADMIN
     given = first_headers(scope).get(b"authorization", b"").decode("latin-1")
+    why = "this needs an admin token or the trace's ingest key, as Authorization: Bearer"
     if given[: len(_SCHEME)].lower() == _SCHEME:
-        access = await state.collector.tokens.access(given[len(_SCHEME) :].strip())
+        token = given[len(_SCHEME) :].strip()
+        access = await state.collector.tokens.access(token)
         if access is not None:
             return access
         wait = state.failures.take()
         if wait:
             raise HTTPException(429, "too many unknown tokens", headers={"retry-after": str(max(1, round(wait)))})
-    raise HTTPException(
-        401, "this needs an admin token or the trace's ingest key", headers={"www-authenticate": "Bearer"}
-    )
+        why = await state.collector.tokens.refusal(token)
+    raise HTTPException(401, why, headers={"www-authenticate": "Bearer"})
 
 
 Status = Literal["open", "finalized", "qa_running", "complete", "qa_failed"]
@@ -226,9 +228,14 @@ _FINALIZE: Final[dict[str, Any]] = {"final_state": {"pr": {"title": "Add up all 
 )
 async def create(request: Request, access: Someone) -> CreatedTrace:
     """Open a trace. With a `trace_id` of your own the call may be repeated; every answer holds a fresh ingest key."""
-    await _collector(request).allow(access, "create")
-    raw = await _small_body(request)
-    created = await _collector(request).create(raw, access=access)
+    collector = _collector(request)
+    await collector.allow(access, "create")
+    try:
+        created = await collector.create(await _small_body(request), access=access)
+    except PmError as error:
+        await collector.note("create refused", error.what, access=access)
+        raise
+    await collector.note("create", created.trace_id, access=access)
     return CreatedTrace(trace_id=created.trace_id, ingest_key=created.ingest_key)
 
 

@@ -104,7 +104,8 @@ def http_problem(error: HTTPException, **headers: str) -> JSONResponse:
     codes = {404: "not_found", 405: "usage", 413: "limit", 429: "limit", 401: "credentials", 403: "credentials"}
     code = codes.get(error.status_code, "usage")
     given = {name.lower(): value for name, value in (error.headers or {}).items()}
-    return problem_response(error.status_code, code, str(error.detail), headers=given | headers)
+    next_step = "pm admin tokens new, where the service runs, makes another" if error.status_code == 401 else ""
+    return problem_response(error.status_code, code, str(error.detail), next_step=next_step, headers=given | headers)
 
 
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:

@@ -6,9 +6,11 @@ The Host header must be one of ours (DNS rebinding), an Origin our own. Secrets 
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -32,7 +34,10 @@ COMPLETE: Final = "pm.complete"
 """The key of a `http.response.start` that says the answer has all its headers: those of pages are left out."""
 _COOKIE_AGE_S: Final = 12 * 3600
 _LINK_AGE_S: Final = 3600
-_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/static/pm.css"})
+_LOOK_S = 1.0
+_HEALTH: Final = frozenset({"/healthz", "/readyz"})
+_OPEN_PATHS: Final = _HEALTH | {"/static/pm.css"}
+_EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _MIN_TOKEN: Final = 20
 # The collector's calls bring tokens of their own, are limited by what waits, and may be larger than other bodies.
@@ -131,22 +136,39 @@ class RateLimit:
 class Session:
     """The cookie of a signed-in browser: signed, twelve hours, under a name of its own for each token.
 
-    Browsers send the cookies of every port of a host: two projects' services would sign each other's users out.
+    Browsers send the cookies of every port of a host: two projects' services would sign each other's users out. With
+    the token's `file` another token is taken up within a second of its being there, and what was signed before is void.
     """
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, *, file: Path | None = None) -> None:
+        self._file = file
+        self._look_at = 0.0
+        self._take(token)
+
+    def _take(self, token: str) -> None:
         self._token = token.encode()
         self._signer = TimestampSigner(hmac.digest(self._token, b"pm browser session", "sha256"))
         self._links = TimestampSigner(hmac.digest(self._token, b"pm link", "sha256"))
         self._used: set[str] = set()
         self.cookie = f"pm_session_{hmac.digest(self._token, b'pm cookie name', 'sha256').hex()[:8]}"
 
+    def _look(self) -> None:
+        """Take up another token that `pm serve --new-token` or `pm serve link --new-token` has made meanwhile."""
+        if self._file is None or (now := monotonic()) < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
+        with suppress(ConfigError):  # unreadable for the moment: the one that is known stays
+            if (found := _read_token(self._file)) and found.encode() != self._token:
+                self._take(found)
+
     def is_token(self, given: bytes) -> bool:
         """Whether it is the serve token, compared in constant time."""
+        self._look()
         return hmac.compare_digest(given.strip(), self._token)
 
     def is_known(self, cookies: bytes) -> bool:
         """Whether one of these cookies is ours and not too old."""
+        self._look()
         # SimpleCookie stops at the first that another program wrote freely.
         given = cookie_parser(cookies.decode("latin-1")).get(self.cookie, "")
         try:
@@ -161,6 +183,7 @@ class Session:
 
     def redeem(self, given: str) -> bool:
         """Whether `given` is such a code and was not used yet; it is used up then."""
+        self._look()
         try:
             self._links.unsign(given, max_age=_LINK_AGE_S)
         except BadSignature:
@@ -201,6 +224,7 @@ class Gate:
         self._app = app
         self._session = session
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
+        self._everywhere = bool(self._hosts & _EVERYWHERE)
         self._rate = rate or RateLimit(per_second=500, burst=2000)
         self._max_body = max_body
 
@@ -231,8 +255,13 @@ class Gate:
     def _refusal(self, scope: Scope, *, own: bool) -> Response | None:
         headers = first_headers(scope)
         host = headers.get(b"host", b"").decode("latin-1")
-        if _hostname(host) not in self._hosts:
-            return problem_response(403, "credentials", "the Host header names another host")
+        if scope["path"] not in _HEALTH and not self._is_ours(_hostname(host)):  # a probe may call by any name
+            return problem_response(
+                403,
+                "credentials",
+                "the Host header names another host",
+                next_step="if others reach this service by that name: pm config set service.hosts NAME, and restart it",
+            )
         origin = headers.get(b"origin")
         if origin is not None and not _is_own(origin.decode("latin-1"), host, scope):
             return problem_response(403, "credentials", "the request comes from another site")
@@ -265,6 +294,10 @@ class Gate:
             headers={"www-authenticate": "Bearer"},
         )
 
+    def _is_ours(self, name: str) -> bool:
+        """Whether the Host header may be this; where all addresses are listened on, any address: none is rebound."""
+        return name in self._hosts or (self._everywhere and _is_address(name))
+
     def _known(self, headers: Mapping[bytes, bytes]) -> bool:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer" and self._session.is_token(given):
@@ -286,6 +319,14 @@ class Gate:
 def first_headers(scope: Scope) -> dict[bytes, bytes]:
     """The request's headers by name in lower case; of those that came twice, the first."""
     return dict(reversed(scope["headers"]))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 @lru_cache(256)

@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Final
@@ -90,7 +90,11 @@ class AccessLog:
         try:
             self._file = _OwnFile(path, encoding="utf-8")
         except OSError as error:
-            raise ConfigError(f"cannot write the access log {str(path)!r}", why=str(error)) from error
+            raise ConfigError(
+                f"cannot write the access log {str(path)!r}",
+                why=str(error),
+                next_step="make its folder for the user that runs pm, or set service.access_log to another file",
+            ) from error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass it on, and write the line once it is answered; the file is closed with the service."""
@@ -126,14 +130,22 @@ def without_delay(listener: socket.socket) -> socket.socket:
     return listener
 
 
-async def run_server(app: Starlette, listener: socket.socket, *, proxies: Sequence[str] = ()) -> None:
+async def run_server(
+    app: Starlette,
+    listener: socket.socket,
+    *,
+    proxies: Sequence[str] = (),
+    started: Callable[[], None] = lambda: None,
+) -> None:
     """Serve on `listener` until SIGINT or SIGTERM, then end open streams and leave tasks resumable.
 
-    `proxies` are addresses whose X-Forwarded-For and -Proto are believed; nobody's are where there is none.
+    `started` is called once everything is open and requests are taken. `proxies` are addresses whose X-Forwarded-For
+    and -Proto are believed; nobody's are where there is none.
 
     What the application's start raises is raised here: uvicorn would print its traceback and exit.
     """
     async with app.router.lifespan_context(app):
+        started()
         await _serve(app, listener, proxies)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from collector.collector import Collector
 from collector.judge.models import LocalPace, Pace
 from collector.judge.rubric_judge import choose_judge
-from collector.opening import open_collector
+from collector.opening import is_postgres, open_collector
 from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.settings import qa_settings
@@ -124,8 +124,8 @@ class EmbeddedWorker:
             return
         try:
             pending = await self._store.pending_traces()
-        except PmError:
-            _LOG.exception("pending traces cannot be looked up")
+        except PmError as error:
+            _LOG.warning("pending traces cannot be looked up: %s", error.line)
             return
         now = clock.monotonic()
         self._not_before = {trace_id: due for trace_id, due in self._not_before.items() if due > now}
@@ -289,8 +289,8 @@ async def _keep_reconciled(compare: Callable[[], Awaitable[int]]) -> None:
     while True:
         try:
             await compare()
-        except PmError:
-            _LOG.exception("pending traces cannot be looked up")
+        except PmError as error:
+            _LOG.warning("pending traces cannot be looked up: %s", error.line)
         await asyncio.sleep(_RECONCILE_S)
 
 
@@ -299,7 +299,7 @@ _LOCK: Final = "collector-worker.lock"
 
 def is_shared(settings: Settings) -> bool:
     """Whether captures are kept in PostgreSQL, where workers of their own take the jobs."""
-    return str(settings.get("collector.database") or "").startswith(("postgresql://", "postgres://"))
+    return is_postgres(str(settings.get("collector.database") or ""))
 
 
 def queue_address(settings: Settings) -> str:
@@ -379,8 +379,8 @@ async def keep_collecting(collector: Collector, *, every_s: float = _COLLECT_S) 
     while True:
         try:
             await collector.collect_garbage()
-        except PmError:
-            _LOG.exception("contents that no capture holds cannot be removed")
+        except PmError as error:  # a store that is away is no defect: its words, without where they came from
+            _LOG.warning("contents that no capture holds cannot be removed: %s", error.line)
         await asyncio.sleep(every_s)
 
 
@@ -391,8 +391,12 @@ async def work_from_queue(
     environ: Mapping[str, str],
     stop: asyncio.Event,
     parallel: int | None = None,
+    started: Callable[[], None] = lambda: None,
 ) -> None:
-    """Take jobs from the queue until `stop` is set, and finish what is under way; `parallel` at once."""
+    """Take jobs from the queue until `stop` is set, and finish what is under way; `parallel` at once.
+
+    `started` is called once database and blobs are open.
+    """
     dsn = queue_address(settings)
     limits = QueueLimits(
         parallel=parallel or int(settings.get("worker.parallel")),
@@ -405,4 +409,5 @@ async def work_from_queue(
         quality_checks(collector, settings, environ, pace=pace, state_dir=state_dir) as checks,
         _beside(keep_collecting(collector)),
     ):
+        started()
         await run_queue_worker(dsn, store=collector.store, checks=checks, stop=stop, limits=limits)

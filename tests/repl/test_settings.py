@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.repl.support import pm
 from tracer.clock import parse_duration
 from tracer.errors import ConfigError
 from tracer.settings.declared import SETTINGS, find_setting, json_schema
-from tracer.settings.layers import line_of, load_settings, set_value
+from tracer.settings.layers import line_of, load_settings, mistyped_variables, set_value
 
 
 def written(project: Path, text: str, name: str = "config.toml") -> Path:
@@ -193,3 +194,80 @@ def test_what_was_set_is_what_is_read(number: int) -> None:
 def test_what_a_new_task_may_choose_over_http_is_named_as_the_settings_are() -> None:
     chosen = NewTask.model_fields.keys() - {"prompt", "executor"}
     assert {f"run.{name}" for name in chosen} <= {setting.key for setting in SETTINGS}
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "shown"),
+    [
+        ("service.hosts", "a.example, b.example", "a.example,b.example"),
+        ("agents.goose", '["goose", "a,b", " c"]', '["goose", "a,b", " c"]'),
+        ("run.criteria", "[]", "[]"),
+        ("criteria.options.Q5.names", '["a", "b"]', "a,b"),
+        ("service.public_url", "https://pm.example.org", "https://pm.example.org"),
+    ],
+)
+def test_what_get_prints_set_takes(project: Path, key: str, given: str, shown: str) -> None:
+    assert pm("config", "set", key, given, cwd=project).code == 0
+    first = pm("config", "get", key, cwd=project)
+    assert first.out == f"{shown}\n"
+    if not key.startswith("criteria.options"):  # free values: a text there stays a text
+        assert pm("config", "set", key, first.out.rstrip("\n"), cwd=project).code == 0
+        assert pm("config", "get", key, cwd=project).out == first.out
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "message"),
+    [
+        ("service.public_url", "pm.example.org", "is not an address such as https://pm.example.org"),
+        ("service.trusted_proxies", "127.0.0.1,nonsense", "'nonsense' is not an IP address or a network"),
+        ("collector.database", "mysql://u:hidden-word@host/x", "is not a SQLite file or a postgresql:// address"),
+        ("collector.blobs", "s3://", "is not a folder or s3://BUCKET/PREFIX"),
+    ],
+)
+def test_an_address_that_cannot_be_one_is_refused_where_it_is_given(
+    project: Path, key: str, wrong: str, message: str
+) -> None:
+    for ran in (
+        pm("config", "set", key, wrong, cwd=project),
+        pm("config", "validate", cwd=project, **{find_setting(key).env: wrong}),  # type: ignore[union-attr]
+    ):
+        assert (ran.code, message in ran.err, "hidden-word" in ran.err) == (3, True, False), ran.err
+    assert not jsonschema.Draft202012Validator(json_schema()).is_valid({"service": {"public_url": "pm.example.org"}})
+
+
+def test_addresses_that_can_be_ones_are_taken(project: Path) -> None:
+    for key, value in (
+        ("service.trusted_proxies", "10.0.0.0/8,::1,127.0.0.1,fd00::/8,*"),
+        ("collector.database", "/srv/pm/captures.sqlite"),
+        ("collector.database", "postgresql://pm@db.example.org:5432/pm?sslmode=verify-full"),
+        ("collector.database", "postgresql:///pm?host=/run/postgresql"),
+        ("collector.blobs", "s3://pm-captures/blobs"),
+        ("service.public_url", "http://[::1]:8765/"),
+    ):
+        ran = pm("config", "set", key, value, cwd=project)
+        assert ran.code == 0, ran.err
+
+
+def test_no_command_shows_a_database_s_password(project: Path) -> None:
+    address, word = "postgresql://pm:hidden@word@db.example.org/pm?sslpassword=hidden&x=1", "hidden"
+    said = pm("config", "set", "collector.database", address, cwd=project)
+    assert "PGPASSFILE" in said.err
+    for ran in (
+        said,
+        pm("config", "get", "collector.database", cwd=project),
+        pm("config", "show", "collector.database", "--json", cwd=project, PM_COLLECTOR_DATABASE=address),
+        pm("config", "show", cwd=project, PM_COLLECTOR_DATABASE=address),
+    ):
+        assert "postgresql://pm:***@db.example.org/pm?sslpassword=***&x=1" in ran.out
+        assert word not in ran.out + ran.err
+    assert address in (project / ".pm-orchestrator/config.local.toml").read_text()
+
+
+def test_a_mistyped_variable_is_told_and_every_one_of_ours_is_none(project: Path) -> None:
+    ran = pm("config", "validate", cwd=project, PM_SERVICE_METRIX="true")
+    assert "PM_SERVICE_METRIX is no variable of pm; did you mean PM_SERVICE_METRICS?" in ran.err
+    root = Path(__file__).parents[2]
+    pages = [*root.glob("docs/**/*.md"), root / "docker-compose.yml", root / "Dockerfile", root / "Makefile"]
+    named = {name: "1" for page in pages for name in re.findall(r"\bPM_[A-Z][A-Z_]*[A-Z]\b", page.read_text())}
+    assert len(named) > 20
+    assert mistyped_variables(named) == []

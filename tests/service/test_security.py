@@ -8,8 +8,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
-from service.security import RateLimit, Session, read_or_make_token
+from service.security import Gate, RateLimit, Session, read_or_make_token
 from tests.service.support import GOOD, TOKEN, serving
 from tracer.errors import ConfigError
 
@@ -150,3 +154,26 @@ def test_a_task_is_started_stopped_resumed_and_undone_by_plain_forms(project: Pa
         assert served.client.post(f"/tasks/{task_id}/act", data={"action": "dance"}).status_code == 422
         assert served.client.post("/tasks", data={"prompt": " "}).status_code == 422
         assert served.client.post("/tasks/none/act", data={"action": "stop"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("hosts", "host", "path", "status"),
+    [
+        ((), "pm.example.org", "/readyz", 200),
+        ((), "10.0.0.7:8765", "/api/tasks", 403),
+        (("0.0.0.0",), "10.0.0.7:8765", "/api/tasks", 200),
+        (("0.0.0.0",), "pm.example.org", "/api/tasks", 403),
+        (("pm.example.org",), "pm.example.org", "/api/tasks", 200),
+    ],
+)
+async def test_under_which_names_the_service_answers(hosts: tuple[str, ...], host: str, path: str, status: int) -> None:
+    async def answer(_request: Request) -> PlainTextResponse:
+        return PlainTextResponse("ok")
+
+    inner = Starlette(routes=[Route("/{rest:path}", answer)])
+    gate = Gate(inner, session=Session(TOKEN), hosts=hosts)
+    headers = {"host": host, "authorization": f"Bearer {TOKEN}"}
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(gate), base_url="http://x") as client:
+        got = await client.get(path, headers=headers)
+    assert got.status_code == status
+    assert status == 200 or "pm config set service.hosts" in got.json()["next"]

@@ -12,7 +12,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from service import security
 from tests.collector.http.support import event, new_trace
+from tests.repl.support import pm
 
 ROOT = Path(__file__).parents[2]
 CODE = "import sys; from repl.cli import main; sys.exit(main())"
@@ -66,18 +68,31 @@ def test_what_was_acknowledged_is_there_after_a_kill(project: Path) -> None:
         process.communicate(timeout=60)
 
 
-def test_a_store_that_cannot_be_used_is_told_in_three_lines(project: Path) -> None:
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PM_COLLECTOR_DATABASE": "mysql://user:hidden-word@host/captures"}
-    ran = subprocess.run(
-        [sys.executable, "-c", CODE, "serve", "--port", "0"],
-        cwd=project,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 3
-    assert ran.stderr.splitlines()[0] == "pm: collector.database names no database we know"
-    assert "Traceback" not in ran.stderr
-    assert "hidden-word" not in ran.stdout + ran.stderr
+@pytest.mark.parametrize(
+    ("database", "message"),
+    [
+        ("mysql://user:hidden-word@host/captures", "is not a SQLite file or a postgresql:// address"),
+        ("/dev/null/captures.sqlite", "/dev/null"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_told_before_anything_is_said_to_be_served(
+    project: Path, database: str, message: str
+) -> None:
+    ran = pm("serve", "--port", "0", cwd=project, PM_COLLECTOR_DATABASE=database)
+    assert (ran.code in {3, 5, 8}, ran.out) == (True, "")
+    assert message in ran.err
+    assert "Traceback" not in ran.err
+    assert "hidden-word" not in ran.out + ran.err
+
+
+def test_another_token_replaces_that_of_a_running_service(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "_LOOK_S", 0.0)
+    path = project / "serve-token"
+    old = security.read_or_make_token(path)
+    session = security.Session(old, file=path)
+    code = session.link_code()
+    new = security.read_or_make_token(path, new=True)
+    assert (session.is_token(new.encode()), session.is_token(old.encode())) == (True, False)
+    assert not session.redeem(code), "a link made with the old token"
+    path.unlink()
+    assert session.is_token(new.encode()), "without its file the token stays"

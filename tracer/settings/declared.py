@@ -11,10 +11,21 @@ from typing import Any, Literal, NamedTuple
 SettingKind = Literal["text", "integer", "number", "duration", "switch", "list", "path", "any"]
 
 
+_IP = r"(?:\d{1,3}(?:\.\d{1,3}){3}(?:/\d{1,2})?|[\da-fA-F]*:[\da-fA-F:.]*(?:/\d{1,3})?)"
+FORMS: dict[str, tuple[str, str]] = {
+    "web": (r"https?://[^\s/@?#]+/?", "an address such as https://pm.example.org"),
+    "address": (rf"{_IP}|\*", "an IP address or a network such as 10.0.0.0/8"),
+    "database": (r"postgres(ql)?://\S+|(?!.*://).+", "a SQLite file or a postgresql:// address"),
+    "blobs": (r"s3://[^\s/?#]+(/[^\s?#]*)?|(?!.*://).+", "a folder or s3://BUCKET/PREFIX"),
+}
+"""What a text (each of a list) must look like as a whole: a regular expression, and the words for it."""
+
+
 class Setting(NamedTuple):
     """One setting. A key that ends in `.*` is a family of text values named freely (`executors.claude.command`).
 
-    `default` None means unset. `minimum` is inclusive. `flag` is the flag of `pm run`, `placeholder` its argument.
+    `default` None means unset. `minimum` is inclusive. `flag` is the flag of `pm run`, `placeholder` its argument;
+    `form` names one of `FORMS`.
     """
 
     key: str
@@ -28,6 +39,7 @@ class Setting(NamedTuple):
     minimum: float | None = None
     values: str = ""
     env_name: str = ""
+    form: str = ""
 
     @property
     def env(self) -> str:
@@ -357,12 +369,14 @@ _COLLECTOR: tuple[Setting, ...] = (
         "text",
         "where captures are kept: a SQLite file or a postgresql:// address; collector.sqlite in the state dir if unset",
         guarded=True,
+        form="database",
     ),
     Setting(
         "collector.blobs",
         "text",
         "where captured blobs are kept: a folder or s3://BUCKET/PREFIX; collector-blobs in the state dir if unset",
         guarded=True,
+        form="blobs",
     ),
     Setting("collector.max_batch_events", "integer", "events that one call may append", 10_000, minimum=1),
     Setting("collector.max_batch_bytes", "integer", "bytes that one call may append", 32 << 20, minimum=1024),
@@ -449,12 +463,14 @@ _SERVICE: tuple[Setting, ...] = (
         "text",
         "the address under which others reach the service, such as https://pm.example.org behind a proxy",
         guarded=True,
+        form="web",
     ),
     Setting(
         "service.trusted_proxies",
         "list",
-        "addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed",
+        "proxies whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses, or networks such as 10.0.0.0/8",
         guarded=True,
+        form="address",
     ),
 )
 
@@ -514,6 +530,8 @@ def _property(setting: Setting) -> dict[str, Any]:
         described["enum"] = list(setting.choices)
     if setting.minimum is not None:
         described["minimum"] = setting.minimum
+    if setting.form and setting.kind == "text":
+        described["pattern"] = f"^(?:{FORMS[setting.form][0]})$"
     if setting.default is not None and setting.default != ():
         described["default"] = setting.default
     return described

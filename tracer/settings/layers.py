@@ -6,6 +6,7 @@ settings in untrusted project files are left out and listed in `ignored`.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from tracer.settings.trust import PROJECT_FILES, folder_trusted, trusted_file, u
 
 # What a file that many people share may not decide for any of them, however well it is trusted.
 _NOT_FOR_PROJECTS = {("run.permissions", "full")}
+_NEARLY = 0.85
 _SECRET_WORDS = ("api_key", "apikey", "token", "secret", "password", "passwd", "credential")
 
 
@@ -241,6 +243,16 @@ def nearest_key(key: str) -> str:
     return found[0] if found else ""
 
 
+def mistyped_variables(environ: Mapping[str, str]) -> list[str]:
+    """A line for each variable that is none of ours and nearly one: it would be passed over without a word."""
+    from difflib import get_close_matches  # as above
+
+    known = {setting.env or "PM_" + setting.key.removesuffix(".*").replace(".", "_").upper() for setting in SETTINGS}
+    strange = [name for name in environ if name.startswith("PM_") and name not in known and environ[name]]
+    near = {name: get_close_matches(name, known, n=1, cutoff=_NEARLY) for name in sorted(strange)}
+    return [f"{name} is no variable of pm; did you mean {like[0]}?" for name, like in near.items() if like]
+
+
 def line_of(path: Path, key: str) -> int | None:
     """The 1-based line that gives `key` its value: where the file, cut after that line, first holds it.
 
@@ -293,12 +305,11 @@ def _typed(setting: Setting, raw: str) -> Any:
     """Values of free families are kept in the narrowest type that TOML has for them."""
     if setting.kind != "any":
         return raw
-    if raw in {"true", "false"}:
-        return raw == "true"
     try:
-        return int(raw)
+        found = json.loads(raw)
     except ValueError:
         return raw
+    return found if isinstance(found, bool | int | float | list) else raw
 
 
 def _stored(setting: Setting, raw: str | None, value: Any) -> Any:

@@ -7,20 +7,29 @@ Values after parsing: text and path are `str`, duration is seconds (`float`), li
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from tracer.clock import parse_duration
 from tracer.errors import ConfigError
 from tracer.redaction.cuts import beginning
-from tracer.settings.declared import Setting
+from tracer.settings.declared import FORMS, Setting
 
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 _SECRET_STARTS = ("sk-", "ghp_", "github_pat_", "glpat-", "AIza", "xoxb-", "xoxp-", "AKIA", "-----BEGIN")
+
+# Up to the last @: an unquoted one may stand in the password.
+_PASSWORD = re.compile(r"(://[^\s/@:]*:)\S*(?=@)|([?&]\w*password=)[^\s&]*")
 
 
 def secret_looking(value: Any) -> bool:
     """Whether a text starts like a provider's key; the shapes people paste into configuration by mistake."""
     return isinstance(value, str) and len(value) >= 16 and value.strip().startswith(_SECRET_STARTS)
+
+
+def without_password(text: str) -> str:
+    """`text` with the password of an address in it left out: what may be shown of a setting."""
+    return _PASSWORD.sub(r"\1\2***", text)
 
 
 def parse_value(setting: Setting, raw: Any, *, key: str, where: str) -> Any:
@@ -40,6 +49,13 @@ def parse_value(setting: Setting, raw: Any, *, key: str, where: str) -> Any:
         )
     if setting.choices and value not in setting.choices:
         raise ConfigError(f"{key}: {_shown(raw)} is not one of {', '.join(setting.choices)}", why=where)
+    if setting.form:
+        pattern, wanted = FORMS[setting.form]
+        for each in value if isinstance(value, tuple) else (value,):
+            if not re.fullmatch(pattern, each):
+                raise ConfigError(
+                    f"{key}: {_shown(without_password(each))} is not {wanted}", why=where, next_step=setting.help
+                )
     if setting.minimum is not None and value < setting.minimum:
         raise ConfigError(f"{key}: {_shown(raw)} is below {setting.minimum:g}", why=where)
     return value
@@ -69,7 +85,7 @@ def _convert(setting: Setting, raw: Any) -> Any:
         case "switch":
             return _switch(raw)
         case "list":
-            return _list(raw)
+            return parse_list(raw)
         case "duration" if isinstance(raw, str):
             return parse_duration(raw.strip())
         case "integer":
@@ -85,7 +101,8 @@ def _switch(raw: Any) -> bool | None:
     return True if word in _TRUE else False if word in _FALSE else None
 
 
-def _list(raw: Any) -> tuple[str, ...] | None:
+def parse_list(raw: Any) -> tuple[str, ...] | None:
+    """`a,b`, a JSON list or a list as a tuple of texts; None for anything else."""
     if isinstance(raw, str) and raw.lstrip().startswith("["):
         try:
             raw = json.loads(raw)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from repl.commands.captures.server import client_for
 from repl.present.text import count_text, one_line
 from tracer.clock import from_epoch_ms, now_epoch_ms
-from tracer.errors import NotFoundError
+from tracer.errors import ConfigError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collector.client.api import CollectorClient
     from collector.collector import Collector
     from collector.final.consent import Flag
-    from collector.store.port import TraceRow, TraceStore
+    from collector.store.port import AuditRow, TokenRow, TraceRow, TraceStore
     from repl.context import Context
 
 _PAGE = 500
@@ -115,6 +115,26 @@ async def holding(context: Context, arguments: Namespace) -> AsyncIterator[tuple
         yield client, trace_id, client.token or (spool.ingest_key if spool is not None else "")
 
 
+@asynccontextmanager
+async def service_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
+    """As `opened_collector`, for commands about the service: never a store beside the one that it uses.
+
+    Raises ConfigError: the service that runs here keeps its captures elsewhere; it was given other settings.
+    """
+    from collector.opening import shown_store
+    from repl.commands.setup.running import running_service
+
+    own, running = shown_store(context.state_dir, context.settings()), running_service(context.state_root)
+    if running is not None and running.store != own:
+        raise ConfigError(
+            f"the service that runs here uses {one_line(running.store)}, and this command would use {one_line(own)}",
+            why="its collector.database comes from an environment that this command does not have",
+            next_step="run this with the service's environment, or keep collector.database in config.local.toml",
+        )
+    async with opened_collector(context, create=create) as collector:
+        yield collector
+
+
 async def find_row(store: TraceStore, selector: str) -> TraceRow:
     """The trace whose id is `selector`, or the only one whose id begins so.
 
@@ -154,10 +174,8 @@ def schema(context: Context, arguments: Namespace) -> int:
 
 
 async def gc(context: Context, arguments: Namespace) -> int:
-    from collector.opening import open_collector
-
     del arguments
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+    async with service_collector(context, create=True) as collector:
         gone = await collector.collect_garbage()
     removed = f"{count_text(gone.blobs, 'blob')} and {count_text(gone.leftovers, 'leftover')} removed"
     context.output.line(f"{removed}, {gone.freed:,} bytes freed")
@@ -168,9 +186,11 @@ async def gc(context: Context, arguments: Namespace) -> int:
 
 
 async def new(context: Context, arguments: Namespace) -> int:
-    from collector.opening import open_collector  # pydantic models and the intake: 150 ms
+    from collector.opening import shown_store
 
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+    if arguments.expires is not None and arguments.expires < 1:
+        raise UsageError(f"--expires {arguments.expires} is no number of days to come", next_step="--expires 90")
+    async with service_collector(context, create=True) as collector:
         if arguments.trace:
             trace_id = (await find_row(collector.store, arguments.trace)).trace_id
             issued = await collector.tokens.new_ingest(trace_id, arguments.label or "")
@@ -182,24 +202,30 @@ async def new(context: Context, arguments: Namespace) -> int:
                 project=arguments.project or "",
                 days=arguments.expires,
             )
+        await collector.note("token new", issued.token_id)
+    store = shown_store(context.state_dir, context.settings())
     context.output.line(issued.token)
     context.output.note(f"shown once; pm admin tokens revoke {issued.token_id} makes it worthless")
-    context.output.result("admin tokens new", {"token_id": issued.token_id, "token": issued.token})
+    context.output.note(f"for services whose captures are kept in {one_line(store)}")
+    context.output.result("admin tokens new", {"token_id": issued.token_id, "token": issued.token, "store": store})
     return 0
 
 
 async def listed(context: Context, arguments: Namespace) -> int:
-    from collector.opening import open_collector
-
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
-        rows = await collector.tokens.listed()
+    rows: Sequence[TokenRow] = ()
+    with suppress(NoCollectorError):
+        async with service_collector(context) as collector:
+            rows = await collector.tokens.listed()
     shown = [row for row in rows if arguments.all or (row.kind == "admin" and row.revoked_at_ms is None)]
+    if shown:
+        context.output.line(f"{'token':<36}  {'role':<11}  {'made':<10}  {'ends':<10}  {'state':<7}  for")
     for row in shown:
         over = row.expires_at_ms is not None and row.expires_at_ms <= now_epoch_ms()
         state = "revoked" if row.revoked_at_ms is not None else "expired" if over else "valid"
         about = row.trace_id or one_line(" ".join(filter(None, (row.developer, row.project, row.label))), 40)
         kind = row.role if row.kind == "admin" else row.kind
-        context.output.line(f"{row.token_id}  {kind:<11}  {from_epoch_ms(row.created_at_ms)[:10]}  {state:<7}  {about}")
+        made, ends = (from_epoch_ms(each)[:10] if each else "never" for each in (row.created_at_ms, row.expires_at_ms))
+        context.output.line(f"{row.token_id}  {kind:<11}  {made:<10}  {ends:<10}  {state:<7}  {about}")
     if not shown:
         context.output.note("no admin tokens; the serve token is one too. pm admin tokens new makes another")
     context.output.result(
@@ -226,22 +252,24 @@ async def listed(context: Context, arguments: Namespace) -> int:
 
 
 async def audit(context: Context, arguments: Namespace) -> int:
-    from collector.opening import open_collector
-
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
-        rows = await collector.store.list_audit(limit=100 if arguments.limit is None else max(arguments.limit, 0))
+    rows: Sequence[AuditRow] = ()
+    with suppress(NoCollectorError):
+        async with service_collector(context) as collector:
+            rows = await collector.store.list_audit(limit=100 if arguments.limit is None else max(arguments.limit, 0))
+            labels = {each.token_id: each.label for each in await collector.tokens.listed()}
     for row in rows:
-        who = f"{row.role:<11}  {row.token_id or 'this machine'}"
-        context.output.line(f"{from_epoch_ms(row.at_ms)}  {row.action:<7}  {one_line(row.subject)}  {who}")
+        label = labels.get(row.token_id, "")
+        who = f"{one_line(label, 20)} {row.token_id[:8]}" if label else row.token_id or "this machine"
+        when = f"{from_epoch_ms(row.at_ms)}  {row.action:<16}"
+        context.output.line(f"{when}  {row.role:<11}  {who:<36}  {one_line(row.subject)}".rstrip())
     context.output.result("admin audit", {"audit": [{**row._asdict(), "at": from_epoch_ms(row.at_ms)} for row in rows]})
     return 0
 
 
 async def revoke(context: Context, arguments: Namespace) -> int:
-    from collector.opening import open_collector
-
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+    async with service_collector(context) as collector:
         done = await collector.tokens.revoke(arguments.token)
+        await collector.note("token revoke", arguments.token)
     context.output.line(f"{arguments.token} is revoked" if done else f"{arguments.token} was revoked before")
     context.output.result("admin tokens revoke", {"token_id": arguments.token, "revoked": True})
     return 0

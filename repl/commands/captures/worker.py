@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracer.errors import UsageError
+from tracer.settings.layers import mistyped_variables
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -26,7 +27,8 @@ async def worker(context: Context, arguments: Namespace) -> int:
     context.state_dir.ensure()
     stop = asyncio.Event()
     _end_on_signals(context, stop)
-    context.output.note("working; Ctrl+C finishes what is under way")
+    for line in mistyped_variables(context.environ):
+        context.output.note(line)
     async with _alive(context, arguments.alive_file):
         await work_from_queue(
             context.state_dir,
@@ -34,6 +36,7 @@ async def worker(context: Context, arguments: Namespace) -> int:
             environ=context.environ,
             stop=stop,
             parallel=arguments.parallel,
+            started=lambda: context.output.note("working; Ctrl+C finishes what is under way"),
         )
     context.output.result("admin worker", {"ended": True})
     return 0

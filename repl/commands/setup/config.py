@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 from repl.present.text import escape
 from tracer.errors import ConfigError, UsageError
 from tracer.settings.declared import SETTINGS, find_setting
-from tracer.settings.layers import Layered, Origin, line_of, nearest_key, set_value, trust_store, user_file
+from tracer.settings.layers import (
+    Layered,
+    Origin,
+    line_of,
+    mistyped_variables,
+    nearest_key,
+    set_value,
+    trust_store,
+    user_file,
+)
+from tracer.settings.parse import parse_list, without_password
 from tracer.settings.trust import PROJECT_FILES, folder_trusted, forget, trust_files, trusted_file
 
 if TYPE_CHECKING:
@@ -46,7 +57,7 @@ def get(context: Context, arguments: Namespace) -> int:
     if find_setting(arguments.key) is None:
         raise _unknown(arguments.key)
     settings = context.settings()
-    value = settings.get(arguments.key)
+    value = _shown(settings.get(arguments.key))
     context.output.line(_text(value))
     context.output.result(
         "config get", {"key": arguments.key, "value": value, **settings.origin(arguments.key)._asdict()}
@@ -61,7 +72,8 @@ def set_(context: Context, arguments: Namespace) -> int:
     project, store = context.state_root, trust_store(context.environ)
     before = file.read_bytes() if file.is_file() else b""
     vouched = name in PROJECT_FILES and (not before or trusted_file(store, project, name, before))
-    value = set_value(file, arguments.key, arguments.value, mode=0o644 if arguments.project else 0o600)
+    kept = set_value(file, arguments.key, arguments.value, mode=0o644 if arguments.project else 0o600)
+    value = _shown(kept)
     if vouched:
         # The user changed it, so their trust in the file goes on; a file nobody vouched for stays untrusted.
         trust_files(store, project, (name,), folder=False)
@@ -70,6 +82,8 @@ def set_(context: Context, arguments: Namespace) -> int:
     setting = find_setting(arguments.key)
     if setting is not None and setting.guarded and name in PROJECT_FILES and not vouched:
         context.output.note("this file is not trusted, so the setting is ignored until: pm config trust")
+    if value != kept:
+        context.output.note(f"a password is kept in {file.name}; ~/.pgpass or PGPASSFILE keeps PostgreSQL's elsewhere")
     context.output.result("config set", {"key": arguments.key, "value": value, "file": str(file)})
     return 0
 
@@ -92,14 +106,15 @@ def validate(context: Context, _arguments: Namespace) -> int:
             why=settings.ignored_line(),
             next_step="read the files (pm config path), then pm config trust",
         )
+    mistyped = mistyped_variables(context.environ)
+    for line in mistyped:
+        context.output.note(line)
     context.output.line("configuration is valid")
-    context.output.result("config validate", {"valid": True})
+    context.output.result("config validate", {"valid": True, "mistyped": mistyped})
     return 0
 
 
 def schema(context: Context, _arguments: Namespace) -> int:
-    import json
-
     from tracer.settings.declared import json_schema
 
     context.output.line(json.dumps(json_schema(), indent=2))
@@ -165,8 +180,8 @@ def _record(row: Layered) -> dict[str, Any]:
     line = (
         line_of(Path(row.origin.where), row.key) if row.origin.layer in {"file", "local", "project", "user"} else None
     )
-    overridden = [{"value": value, **origin._asdict()} for value, origin in row.overrides]
-    return {"key": row.key, "value": row.value, **row.origin._asdict(), "line": line, "overrides": overridden}
+    overridden = [{"value": _shown(value), **origin._asdict()} for value, origin in row.overrides]
+    return {"key": row.key, "value": _shown(row.value), **row.origin._asdict(), "line": line, "overrides": overridden}
 
 
 def _place(key: str, origin: Origin) -> str:
@@ -176,13 +191,20 @@ def _place(key: str, origin: Origin) -> str:
     return f"{origin.layer}  {origin.where}".rstrip()
 
 
+def _shown(value: Any) -> Any:
+    """`value` without the password of an address in it."""
+    return without_password(value) if isinstance(value, str) else value
+
+
 def _text(value: Any) -> str:
+    value = _shown(value)
     if value is None:
         return "-"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return ",".join(value) or "-"
+        joined = ",".join(map(str, value))  # as it is typed; what would be read otherwise is a JSON list
+        return escape(joined if parse_list(joined) == tuple(value) != () else json.dumps(value, ensure_ascii=False))
     return escape(f"{value:g}" if isinstance(value, float) else str(value))
 
 

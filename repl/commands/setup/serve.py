@@ -7,18 +7,20 @@ from argparse import Namespace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from repl.commands.setup.running import Running, announced, running_service
 from repl.context import Context
 from repl.task_request import task_request
 from repl.version import VERSION
 from runner.core.request import Request
 from tracer.errors import UnavailableError, UsageError
-from tracer.settings.layers import Settings
+from tracer.settings.layers import Settings, mistyped_variables
 
 HOST = "127.0.0.1"
 _PORT = 8765
 
 
 async def serve(context: Context, arguments: Namespace) -> int:
+    from collector.opening import shown_store
     from collector.work.worker import collector_with_worker, is_shared
     from repl.session import Session
     from service.app import create_app  # fastapi: 600 ms, paid by this command alone
@@ -53,35 +55,51 @@ async def serve(context: Context, arguments: Namespace) -> int:
         task_request=request_of,
         collector=lambda: collector_with_worker(state_dir, session.settings, environ=context.environ),
         token=token,
+        token_file=token_file,
         version=VERSION,
         hosts=[host, *_public(session.settings), *(session.settings.get("service.hosts") or ())],
         metrics=bool(session.settings.get("service.metrics")),
         otel_endpoint=session.settings.get("service.otel_endpoint") or "",
         access_log=Path(log).expanduser() if (log := session.settings.get("service.access_log")) else None,
     )
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{port}"
-    context.output.line(f"serving {session.folder.name} at {address}")
-    public = (session.settings.get("service.public_url") or address).rstrip("/")
-    context.output.line(f"open    {public}/login?code={Browser(token).link_code()}   (works once, for an hour)")
-    context.output.line(f"token   {token_file}   (Authorization: Bearer)")
-    if is_shared(session.settings):
-        context.output.note("captures are checked by pm admin worker; start at least one")
-    await run_server(application, listener, proxies=session.settings.get("service.trusted_proxies") or ())
-    context.output.result("serve", {"address": address})
+    public = (session.settings.get("service.public_url") or _address(host, port)).rstrip("/")
+
+    def started() -> None:
+        context.output.line(f"serving {session.folder.name} at {_address(host, port)}")
+        context.output.line(f"open    {public}/login?code={Browser(token).link_code()}   (works once, for an hour)")
+        context.output.line(f"token   {token_file}   (Authorization: Bearer)")
+        if is_shared(session.settings):
+            context.output.note("captures are checked by pm admin worker; start at least one")
+
+    for line in mistyped_variables(context.environ):
+        context.output.note(line)
+    running = Running(_address(host, port), shown_store(state_dir, session.settings), str(token_file.absolute()))
+    with listener, announced(state_dir.root, running):
+        proxies = session.settings.get("service.trusted_proxies") or ()
+        await run_server(application, listener, proxies=proxies, started=started)
+    context.output.result("serve", {"address": _address(host, port)})
     return 0
 
 
 async def link(context: Context, arguments: Namespace) -> int:
     from service.security import Session, read_or_make_token
 
-    token = read_or_make_token(context.state_dir.root / "serve-token")
-    address = f"http://{arguments.host or HOST}:{_PORT if arguments.port is None else arguments.port}"
+    running = running_service(context.state_root)
+    token_file = Path(running.token_file) if running else context.state_dir.root / "serve-token"
+    token = read_or_make_token(token_file, new=arguments.new_token)
+    given = arguments.host is not None or arguments.port is not None
+    address = running.address if running and not given else _address(arguments.host or HOST, arguments.port or _PORT)
     public = (context.settings().get("service.public_url") or address).rstrip("/")
     shown = f"{public}/login?code={Session(token).link_code()}"
     context.output.line(shown)
     context.output.result("serve link", {"link": shown})
     return 0
+
+
+def _address(host: str, port: int) -> str:
+    """The address to show: a service that listens everywhere is opened from its own machine by loopback."""
+    host = HOST if host in {"0.0.0.0", "::"} else host  # noqa: S104 - nothing is bound here
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _public(settings: Settings) -> list[str]:

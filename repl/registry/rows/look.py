@@ -109,8 +109,13 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         flags=(
             Flag("--host", "the address that pm serve was given", "ADDRESS"),
             Flag("--port", "the port that pm serve was given", "PORT", kind="integer"),
+            Flag("--new-token", "replace the bearer token: a running service takes the new one, cookies end"),
         ),
-        exits=(3, 8), description="It works for an hour. With service.public_url it leads there.",
+        exits=(3, 8),
+        description=(
+            "It works for an hour. It leads to service.public_url, else to the service that runs in this folder, else "
+            "to the given host and port."
+        ),
     ),
     Command(
         "export", "look", "write a task as one file to pass on: Markdown, JSON or a page",

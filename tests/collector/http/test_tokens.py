@@ -13,6 +13,7 @@ from collector import tokens
 from collector.store.sqlite.store import open_sqlite
 from collector.tokens import Access, Tokens, draw_token
 from repl.cli import main
+from repl.commands.setup.running import Running, announced
 from tests.collector.http.support import Capture, new_trace
 from tests.service.support import serving
 from tracer.errors import NotFoundError
@@ -148,11 +149,77 @@ def test_whose_profile_is_approved(project: Path, capsys: pytest.CaptureFixture[
     assert [json.loads(text)["approved"] for (text,) in notes] == [False, True]
 
 
-def test_a_token_ends_with_its_days(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = said(capsys, "admin", "tokens", "new", "--expires", "0")
+def test_a_token_ends_with_its_days_and_its_refusal_says_why(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "_BELIEVED_S", 0.0)
+    for days in ("0", "-3"):
+        assert main(["admin", "tokens", "new", "--expires", days]) == 2
+        assert f"--expires {days}" in capsys.readouterr().err
+    revoked = said(capsys, "admin", "tokens", "new", "--expires", "90", "--label", "laptop")
+    assert main(["admin", "tokens", "list"]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == ["token", "role", "made", "ends", "state", "for"]
+    assert row[head.index("ends") : head.index("ends") + 10] > row[head.index("made") : head.index("made") + 10]
+    said(capsys, "admin", "tokens", "revoke", revoked["token_id"])
+    with monkeypatch.context() as patched:
+        patched.setattr(tokens, "now_epoch_ms", lambda: 1_700_000_000_000)
+        ended = said(capsys, "admin", "tokens", "new", "--expires", "1")
     with serving(project, []) as served:
-        headers = {"authorization": f"Bearer {made['token']}"}
-        assert served.client.get("/traces", headers=headers).status_code == 401
+        for token, why in (
+            (ended["token"], "this token ended on 2023-11-15"),
+            (revoked["token"], "this token was revoked on "),
+            ("pm_admin_mistyped", "this token is unknown here"),
+        ):
+            answer = served.client.get("/traces", headers={"authorization": f"Bearer {token}"})
+            assert (answer.status_code, why in answer.json()["detail"]) == (401, True), answer.text
+            assert "pm admin tokens new" in answer.json()["next"]
+
+
+def test_the_audit_names_what_was_made_and_tells_what_was_refused(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(project, []) as served:
+        capture = Capture(served)
+        assert served.client.post("/traces", content=b"{bad").status_code == 422
+        reader = said(capsys, "admin", "tokens", "new", "--role", "reviewer", "--label", "anna")
+        headers = {"authorization": f"Bearer {reader['token']}"}
+        refused = served.client.delete(f"/traces/{capture.trace_id}", headers=headers)
+        assert (refused.status_code, "a token with the role reviewer may not delete" in refused.text) == (403, True)
+        listing = served.client.get("/traces", headers=capture.headers)
+        assert (listing.status_code, "an ingest key may not list traces" in listing.text) == (403, True)
+    assert main(["admin", "audit", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["audit"]
+    assert [(row["action"], row["role"], row["subject"]) for row in rows][:2] == [
+        ("create", "operator", capture.trace_id),
+        ("create refused", "operator", rows[1]["subject"]),
+    ]
+    assert [(row["action"], row["subject"]) for row in rows][2:] == [
+        ("token new", reader["token_id"]),
+        ("delete refused", capture.trace_id),
+        ("list refused", ""),
+    ]
+    assert main(["admin", "audit"]) == 0
+    assert f"delete refused    reviewer     anna {reader['token_id'][:8]}" in capsys.readouterr().out
+
+
+def test_a_token_is_never_made_in_a_store_beside_that_of_the_running_service(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = project / ".pm-orchestrator"
+    assert main(["admin", "tokens", "list"]) == 0
+    assert "no admin tokens" in capsys.readouterr().err
+    assert not (state / "collector.sqlite").exists(), "looking makes nothing"
+    state.mkdir(exist_ok=True)
+    elsewhere = Running("http://127.0.0.1:8765", "PostgreSQL db.example.org/pm", str(state / "serve-token"))
+    with announced(state, elsewhere), announced(state, elsewhere._replace(store="another")):
+        for words in (["tokens", "new"], ["tokens", "list"], ["audit"], ["prune", "uploads"]):
+            assert main(["admin", *words]) == 3
+            assert "the service that runs here uses PostgreSQL db.example.org/pm" in capsys.readouterr().err
+        assert not (state / "collector.sqlite").exists()
+        assert main(["serve", "link"]) == 0
+        assert capsys.readouterr().out.startswith("http://127.0.0.1:8765/login?code=")
+    assert said(capsys, "admin", "tokens", "new")["store"] == f"SQLite {state / 'collector.sqlite'}"
 
 
 def test_an_unknown_token_or_trace_is_not_found(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

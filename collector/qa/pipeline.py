@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from collector.collector import Collector
+from collector.final.consent import forget_withdrawn
 from collector.final.document import materialize
 from collector.final.qa_facts import Step, StepFacts, fold_qa, key_of
 from collector.final.replay import Content
@@ -44,7 +45,7 @@ from collector.qa.settings import QaSettings
 from collector.store.port import QaFact, TraceRow, TraceStore
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import Runner
-from tracer.clock import new_id, now_epoch_ms
+from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import (
     ConflictError,
     LimitError,
@@ -91,7 +92,7 @@ async def run_qa(
     row = await collector.row(trace_id)
     if row.status == "open":
         raise ConflictError(f"trace {trace_id!r} is open", next_step="finalize it first")
-    async with _leased(collector.store, trace_id):
+    async with leased(collector.store, trace_id):
         await collector.store.set_status(trace_id, "qa_running", expected=_DUE)
         facts = StepFacts(await collector.store.qa_facts(trace_id))
         chosen = sandbox or SandboxChooser(settings.sandbox, pull=settings.pull)
@@ -100,6 +101,7 @@ async def run_qa(
         with scratch_folder() as folder:
             await run.tests(folder)
         await run.judge(judge, no_judge)
+        await forget_withdrawn(collector, trace_id)
         await run.materialize()
         if run.trouble is not None and insist:
             raise run.trouble
@@ -109,37 +111,60 @@ async def run_qa(
 
 
 @asynccontextmanager
-async def _leased(store: TraceStore, trace_id: str) -> AsyncIterator[None]:
-    """Hold the trace while the block runs: two checkers would run its tests and ask the judge twice each."""
+async def leased(store: TraceStore, trace_id: str) -> AsyncIterator[None]:
+    """Hold the trace while the block runs: two checkers would run its tests and ask the judge twice each.
+
+    Where the lease may have run out (the database was away for as long), the block is ended: another one may hold it.
+    Raises LockedError: another process makes its checks, or took them over.
+    """
     me = f"{owner_name()}/{new_id()}"
 
     async def take() -> str:
         now = now_epoch_ms()
         return await store.take_lease(trace_id, me, now_ms=now, until_ms=now + _LEASE_MS)
 
-    async def keep() -> None:
+    async def keep(limit: asyncio.Timeout) -> None:
+        sure_until = monotonic() + _LEASE_MS / 1000
         while True:
             await asyncio.sleep(_LEASE_MS / 3000)
-            await take()
+            asked = monotonic()
+            try:
+                if await take() == me:
+                    sure_until = asked + _LEASE_MS / 1000
+                    continue
+            except PmError:
+                if monotonic() + _LEASE_MS / 3000 < sure_until:
+                    continue
+            limit.reschedule(0)
+            return
 
     held = await take()
     if held != me and is_dead(held):
         await store.drop_lease(trace_id, held)
         held = await take()
     if held != me:
-        raise LockedError(
-            f"the checks of trace {trace_id!r} are being made",
-            why="another process holds the trace",
-            next_step=f"wait for it; {_LEASE_MS // 1000} s after a holder died the trace is free again",
-        )
-    keeping = asyncio.create_task(keep())
+        raise _held_elsewhere(trace_id)
     try:
-        yield
+        async with asyncio.timeout(None) as limit:
+            keeping = asyncio.create_task(keep(limit))
+            try:
+                yield
+            finally:
+                keeping.cancel()
+    except TimeoutError as error:
+        if limit.expired():
+            raise _held_elsewhere(trace_id) from error
+        raise
     finally:
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
         await asyncio.shield(store.drop_lease(trace_id, me))
+
+
+def _held_elsewhere(trace_id: str) -> LockedError:
+    return LockedError(
+        f"the checks of trace {trace_id!r} are being made",
+        why="another process holds the trace",
+        next_step=f"wait for it; {_LEASE_MS // 1000} s after a holder died the trace is free again",
+    )
 
 
 async def request_step(collector: Collector, trace_id: str, step: Step) -> None:
@@ -208,7 +233,7 @@ class _Run:
     async def judge(self, judge: Judge | None, no_judge: str) -> None:
         """Ask the judge, unless it judged this packet."""
         step = await prepared_step(
-            self._row,
+            await self._collector.row(self._row.trace_id),  # consent may have been taken back meanwhile
             collector=self._collector,
             judge=judge,
             why_none=no_judge,

@@ -24,7 +24,9 @@ _SHOWN_REASON: Final = 300
 
 
 async def judge_session(context: Context, arguments: Namespace) -> int:
+    from collector.final.document import materialize
     from collector.judge.step import judge_trace
+    from collector.qa.pipeline import leased
 
     async with _collector(context) as collector:
         row = await _closed(collector, arguments.trace)
@@ -36,12 +38,11 @@ async def judge_session(context: Context, arguments: Namespace) -> int:
                 "there is no judge", why=why, next_step="export ANTHROPIC_API_KEY, or set judge.recording"
             )
         try:
-            part = await judge_trace(row.trace_id, collector=collector, judge=judge, clean=_clean(context))
+            async with leased(collector.store, row.trace_id):
+                part = await judge_trace(row.trace_id, collector=collector, judge=judge, clean=_clean(context))
+                document = await materialize(row.trace_id, store=collector.store, blobs=collector.blobs)
         finally:
             await judge.close()
-        from collector.final.document import materialize
-
-        document = await materialize(row.trace_id, store=collector.store, blobs=collector.blobs)
     _print_verdict(context, part)
     context.output.result(
         "capture judge", {"trace_id": row.trace_id, "judge": part, "final_trace_blob_id": document.blob_id}

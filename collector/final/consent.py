@@ -41,19 +41,35 @@ async def withdraw(collector: Collector, trace_id: str, flags: Collection[Flag])
     if "store_raw_code" in taken and row.metadata.get("store") == "raw":
         await collector.erase(trace_id)
         return dict.fromkeys(consent, False)
-    store, now = collector.store, now_epoch_ms()
-    released = await covered(row, taken, store)
+    now = now_epoch_ms()
     metadata = narrowed(row.metadata, taken, at_ms=now)
-    await store.append_qa_fact(trace_id, QaFact("consent", new_id(), now, {"withdrawn": taken}))
-    if "allow_llm_judge" in taken:
-        await store.append_qa_fact(trace_id, QaFact("judge", new_id(), now, {"judge": None}))
+    await collector.store.append_qa_fact(trace_id, QaFact("consent", new_id(), now, {"withdrawn": taken}))
+    await _forget(collector, row, taken, metadata)
+    return dict(metadata["developer"]["consent_flags"])
+
+
+async def forget_withdrawn(collector: Collector, trace_id: str) -> None:
+    """Remove what the checks of a trace stored although its consent was taken back while they ran."""
+    row = await collector.row(trace_id)
+    flags = (row.metadata.get("withdrawn") or {}).get("flags")
+    if flags:
+        await _forget(collector, row, flags, row.metadata)
+
+
+async def _forget(collector: Collector, row: TraceRow, flags: Collection[str], metadata: dict[str, Any]) -> None:
+    store, trace_id = collector.store, row.trace_id
+    released = await covered(row, flags, store)
+    judged = next(
+        (fact.result["judge"] for fact in reversed(await store.qa_facts(trace_id)) if fact.step == "judge"), None
+    )
+    if "allow_llm_judge" in flags and judged is not None and "judge_skipped" not in judged["flags"]:
+        await store.append_qa_fact(trace_id, QaFact("judge", new_id(), now_epoch_ms(), {"judge": None}))
     await collector.narrow(trace_id, metadata, released=released)
     if row.final_blob_id is not None:
         written = await materialize(trace_id, store=store, blobs=collector.blobs)
         if written.blob_id != row.final_blob_id:
             await collector.narrow(trace_id, metadata, released=[row.final_blob_id])
     await collector.remove_released()
-    return dict(metadata["developer"]["consent_flags"])
 
 
 async def covered(row: TraceRow, flags: Collection[str], store: TraceStore) -> set[str]:

@@ -328,7 +328,9 @@ async def verdict_of(
 def _kept(step: JudgeStep, facts: StepFacts) -> dict[str, Any] | None:
     """The latest verdict that came of an answer: of the same judge on the same packet, without one of any."""
     for fact in reversed(facts.all_of("judge")):
-        part: dict[str, Any] = fact.result.get("judge", {})
+        part: dict[str, Any] | None = fact.result.get("judge")
+        if part is None:  # removed with the consent to it
+            continue
         detail = part.get("detail", {})
         same = detail.get("inputs") == step.input_hash
         if step.judge is None and step.packet is not None:

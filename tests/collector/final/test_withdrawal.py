@@ -14,11 +14,16 @@ from collector.errors import DeletedError
 from collector.final.consent import FLAGS, revocations, withdraw
 from collector.handover.revoked import LIST, check_set, revocation_list
 from collector.handover.sets import SetRequest, export_set
+from collector.judge.packet import Packet
+from collector.judge.port import JudgeResult
+from collector.judge.rubric_judge import RubricJudge
 from collector.qa.pipeline import run_qa
+from collector.qa.sandbox.port import Sandbox
 from tests.collector.final.collecting import a_collector, collect
 from tests.collector.final.sessions import Session, bug_fix
+from tests.collector.judge.rigs import a_reply, recorded
 from tests.collector.qa.rigs import quick_settings
-from tracer.errors import UsageError
+from tracer.errors import SandboxError, UsageError
 from tracer.redaction.engine import build_redactor
 
 PRINTED = b"the printed word 4711"
@@ -104,6 +109,43 @@ async def test_a_raw_trace_without_consent_to_code_is_deleted(tmp_path: Path, co
     (listed,) = await revocations(collector.store)
     assert (listed["trace_id"], listed["what"]) == (trace_id, "deleted")
     assert PRINTED not in bytes_below(tmp_path / "state")
+
+
+class _Asked:
+    """A judge in whose time to think the developer takes consent back."""
+
+    identity = "asked"
+
+    def __init__(self, collector: Collector, trace_id: str) -> None:
+        self._collector = collector
+        self._trace_id = trace_id
+
+    async def judge(self, packet: Packet) -> JudgeResult:
+        await withdraw(self._collector, self._trace_id, [FLAGS["output"], FLAGS["judge"]])
+        return await RubricJudge(recorded(a_reply(4, cite=sorted(packet.event_ids)[:1]))).judge(packet)
+
+    async def close(self) -> None:
+        pass
+
+
+async def _no_sandbox(_image: str) -> Sandbox:
+    raise SandboxError("no engine")
+
+
+async def test_consent_taken_back_while_the_checks_run_holds_for_what_they_store(
+    tmp_path: Path, collector: Collector
+) -> None:
+    trace_id = await collect(collector, a_session(tmp_path))
+    given: dict[str, Any] = {"collector": collector, "settings": quick_settings(tmp_path), "sandbox": _no_sandbox}
+    qa = await run_qa(trace_id, judge=_Asked(collector, trace_id), **given)
+    assert qa.judge is None
+    assert PRINTED not in bytes_below(tmp_path / "state")
+    assert b"Tight work." not in bytes_below(tmp_path / "state")
+    steps = [fact.step for fact in await collector.store.qa_facts(trace_id)]
+    await run_qa(trace_id, judge=None, **given)
+    await run_qa(trace_id, judge=None, **given)
+    again = [fact.step for fact in await collector.store.qa_facts(trace_id)]
+    assert again[len(steps) :].count("judge") == 1, "the skip, once"
 
 
 async def test_a_set_that_was_changed_or_is_none_is_told(tmp_path: Path, collector: Collector) -> None:

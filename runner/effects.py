@@ -238,6 +238,10 @@ class TaskEffects:
             self._lease.done()
         self._lease.release()
 
+    async def paused(self) -> None:
+        """Record how the task leaves the folder, for `taken_up`."""
+        await self._lease.own().record(await self._open())
+
     async def taken_up(self, bases: Iterable[str]) -> Mapping[str, str]:
         """What replaces these baselines of a task that goes on in the folder: what others changed is not its work."""
         note = self._lease.own()

@@ -88,8 +88,11 @@ class Effects(Protocol):
     def leave(self, *, done: bool) -> None:
         """Let others work in the user's folder; `done`: the task has come to its end."""
 
+    async def paused(self) -> None:
+        """Record how the user's folder is: what changes there until `taken_up` is none of the task's work."""
+
     async def taken_up(self, bases: Iterable[str]) -> Mapping[str, str]:
-        """What replaces these baselines in the user's folder, with what other tasks changed since this one left it."""
+        """What replaces these baselines in the user's folder, with what others changed since this one left it."""
 
     async def baseline(self, label: str) -> str:
         """A durable baseline of the workspace; returns its id."""

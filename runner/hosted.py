@@ -87,6 +87,10 @@ class HostedEffects(TaskEffects):
         return ""
 
     @override
+    async def paused(self) -> None:
+        """Nothing: between two hooks its agent works in the folder."""
+
+    @override
     async def base_tests(self, base: str, *, limit_s: float | None) -> Mapping[str, Any] | None:
         """None before the agent is asked: its user waits."""
         del base, limit_s

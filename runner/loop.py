@@ -325,14 +325,23 @@ class TaskLoop:
         self._ledger = Ledger(state, self._append)
         try:
             await record_interrupted(self._ledger, self._effects)
-            return await self._run(self._ledger)
+            state = await self._run(self._ledger)
+            await self._pause()
+            return state
         except asyncio.CancelledError:
             if not self._ledger.behind:  # else the next process that takes the task up does it, as after a kill
                 with suppress(PmError):
                     await uninterrupted(record_interrupted(self._ledger, self._effects))
+                await uninterrupted(self._pause())
             raise
         finally:
             self._effects.leave(done=self._ledger.state.final is not None)
+
+    async def _pause(self) -> None:
+        """What the user does in the folder while the task waits for them, or is stopped, is theirs."""
+        if self._bases is not None and self._ledger is not None and self._ledger.state.final is None:
+            with suppress(PmError):  # it is not told apart then; the task itself is none the worse
+                await self._effects.paused()
 
     async def _run(self, ledger: Ledger) -> TaskState:
         while (step := decide(ledger.state)) is not None:

@@ -69,6 +69,9 @@ class World:
     def leave(self, *, done: bool) -> None:
         """Nothing is held."""
 
+    async def paused(self) -> None:
+        """Nothing is held."""
+
     async def taken_up(self, bases: Iterable[str]) -> Mapping[str, str]:
         return {}
 

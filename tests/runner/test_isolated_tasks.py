@@ -26,6 +26,7 @@ from tracer.drafts import executor_choice
 from tracer.errors import ConflictError, UsageError
 from tracer.facts import Limits
 from tracer.journal.verify_trace import verify_trace
+from tracer.names import Action
 from tracer.statedir import StateDir
 
 FILES = {"a.py": "A = 1\n", "b.py": "B = 1\n", ".gitignore": ".pm-orchestrator/\n.venv/\n", "dirty.txt": "old\n"}
@@ -226,6 +227,26 @@ async def test_an_incomplete_task_keeps_its_worktree_and_a_resume_hands_over_all
 
 
 LINES = "".join(f"LINE_{number} = {number}\n" for number in range(12))
+
+
+@pytest.mark.parametrize(("action", "text"), [("accept", "A = 'half'  # TODO: implement\n"), ("continue", "A = 2\n")])
+async def test_invariant_17_what_the_user_does_while_a_task_waits_is_theirs(
+    project: Path, action: Action, text: str
+) -> None:
+    half = {"a.py": "A = 'half'  # TODO: implement\n"}
+    state_dir = StateDir(project / ".pm-orchestrator")
+    async with supervisor(project) as tasks:
+        task = await tasks.submit(request(project, half, {"a.py": text}, max_iterations=1, on_limit="ask"))
+        assert (await tasks.wait(task)).status == "AWAITING_RESPONSE"
+        (project / "b.py").unlink()
+        write(project / "mine.txt", "mine\n")
+        outcome = await tasks.wait(await tasks.respond(task, action))
+    assert (outcome.status, outcome.files_modified) == ("COMPLETE", ("a.py",))
+    assert (project / "a.py").read_text() == text
+    undo_task(state_dir, task)
+    assert (project / "a.py").read_text() == FILES["a.py"]
+    assert not (project / "b.py").exists()
+    assert (project / "mine.txt").exists()
 
 
 @pytest.mark.parametrize("paused", ["waits", "stopped"])

@@ -71,6 +71,9 @@ class MemoryEffects:
     def leave(self, *, done: bool) -> None:
         """Nothing is held."""
 
+    async def paused(self) -> None:
+        """Nothing is held."""
+
     async def taken_up(self, bases: Iterable[str]) -> Mapping[str, str]:
         return {}
 

@@ -325,9 +325,8 @@ class TaskLoop:
         self._ledger = Ledger(state, self._append)
         try:
             await record_interrupted(self._ledger, self._effects)
-            state = await self._run(self._ledger)
+            await self._run(self._ledger)
             await self._pause()
-            return state
         except asyncio.CancelledError:
             if not self._ledger.behind:  # else the next process that takes the task up does it, as after a kill
                 with suppress(PmError):
@@ -336,6 +335,7 @@ class TaskLoop:
             raise
         finally:
             self._effects.leave(done=self._ledger.state.final is not None)
+        return self._ledger.state
 
     async def _pause(self) -> None:
         """What the user does in the folder while the task waits for them, or is stopped, is theirs."""

@@ -325,7 +325,7 @@ class Supervisor:
     ) -> str:
         """Record a person's answer to a waiting (or stopped) task and go on with it; the task id.
 
-        One that ended with a question goes on with the answer in a new file, or ends there. `plan` is what
+        One that ended INCOMPLETE goes on with the answer in a new file, or ends there. `plan` is what
         a person made of a proposed plan; without subtasks the task runs in one piece.
         """
         if await self._steered(task_id, action, text):
@@ -333,13 +333,12 @@ class Supervisor:
         try:
             tracer, state = await self._take_up(resolve_task(self.state_dir, task_id).path)
         except EndedError as error:
-            path = resolve_task(self.state_dir, task_id).path
             ended = self.look(task_id)
-            if action in {"continue", "hint"} and ended.question is not None:
-                return await self._continue(task_id, path, {}, None, reply=text)
-            if ended.reason in {"accept": ("asked", "not_verified"), "allow": ("not_verified",)}.get(action, ()):
-                return await self._continue(task_id, path, {}, None, accept=True)
-            raise ConflictError(f"{task_id} has ended", next_step=f"pm resume {task_id}") from error
+            if ended.status != "INCOMPLETE" or not ended.iterations or action == "stop":
+                step = "show" if ended.status == "COMPLETE" else "resume"
+                raise ConflictError(f"{task_id} has ended", next_step=f"pm {step} {task_id}") from error
+            more = {"max_iterations": max_iterations} if max_iterations is not None else {}
+            return await self._continue(task_id, Path(ended.trace_file), more, None, answer=action, text=text)
         try:
             from runner.core.outcome import check_answer  # as in `_outcome`
 

@@ -297,20 +297,55 @@ def _counts(value: Any) -> tuple[FileCount, ...]:
     return tuple([_file_count(item) for item in listed if isinstance(item, dict)])
 
 
+class Usage(Part):
+    """Token counts; None is unknown, never 0."""
+
+    __slots__ = ()
+    input_tokens = Key(_whole)
+    output_tokens = Key(_whole)
+    cached_tokens = Key(_whole)
+    thinking_tokens = Key(_whole)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """All that is known, by name."""
+        return {name: value for name, value in self.data.items() if type(value) is int}
+
+    @property
+    def total(self) -> int | None:
+        """Input and output together; None where neither is known."""
+        known = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
+        return sum(known) if known else None
+
+
 class Ended(Part):
-    """What the end of a file said of the files, for the file in which the user accepts it."""
+    """What the end of a file left, for the file in which the user accepts it; `judgment` as they let it stand."""
 
     __slots__ = ()
     files_modified = Key(_texts)
     diff_blob = Key(_text_or_none)
     files = Key(_counts)
+    answer = Key(_text)
+    judgment = Key(_mapping)
+
+
+class Spent(Part):
+    """What the files before this one took, all together; without `cost_usd` it is not known."""
+
+    __slots__ = ()
+    answers = Key(_count)
+    judgments = Key(_texts)
+    cost_usd = Key(_number)
+    usage = Key(_filled(Usage))
+    duration_ms = Key(_count)
 
 
 class Continues(Part):
     """The file that a request follows: why that one ended, what it tried, which script replies are used up.
 
     `replies` are the agent's questions with the user's answers; `session_ref` is the session they are meant for.
-    `apart` is the baseline of the worktree that the task works in, `ended` what the user accepts as it is.
+    `apart` is the baseline of the worktree that the task works in, `ended` what the user accepts as it is, `hint` what
+    they say to the next request, `spent` what was spent before.
     """
 
     __slots__ = ()
@@ -322,6 +357,8 @@ class Continues(Part):
     session_ref = Key(_text_or_none)
     apart = Key(_text_or_none)
     ended = Key(_part(Ended))
+    hint = Key(_text)
+    spent = Key(_filled(Spent))
     subtasks_tried = Key(_mapping)
 
     def tried_by(self, subtask_id: str | None) -> tuple[str, ...]:
@@ -452,27 +489,6 @@ class AgentError(Part):
     message = Key(_text)
     next_step = Key(_text)
     retry_after_s = Key(_number)
-
-
-class Usage(Part):
-    """Token counts; None is unknown, never 0."""
-
-    __slots__ = ()
-    input_tokens = Key(_whole)
-    output_tokens = Key(_whole)
-    cached_tokens = Key(_whole)
-    thinking_tokens = Key(_whole)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """All that is known, by name."""
-        return {name: value for name, value in self.data.items() if type(value) is int}
-
-    @property
-    def total(self) -> int | None:
-        """Input and output together; None where neither is known."""
-        known = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
-        return sum(known) if known else None
 
 
 class ReportedCommand(Part):
@@ -745,6 +761,14 @@ class QualityJudgment(Entry):
         """What the user is asked about this answer; older traces only say that they are."""
         told = "the answer says that nothing needs to change"
         return self.asked or (Question({"text": told, "by": "gate"}) if self.data.get("ask_person") else None)
+
+    @property
+    def to_allow(self) -> tuple[str, ...]:
+        """The criteria that hold if the user allows it: what they could not settle is asked, and was looked at."""
+        asked = self.question is not None and self.question.by == "gate"
+        return tuple(
+            [one.criterion for one in self.unverified if asked and one.ran and one.criterion in self.unsettled]
+        )
 
     @property
     def failures(self) -> tuple[CriterionResult, ...]:

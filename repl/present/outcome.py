@@ -50,7 +50,7 @@ def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
 def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str = "pm ") -> PmError | None:
     """Why the task's end is no success, None for COMPLETE. `prefix` begins the next step (`pm ` or `/`)."""
     short = short_id(outcome.task_id)
-    detail = outcome.detail
+    detail, allow = outcome.detail, "allow | " if outcome.allowable else ""
     match outcome.status:
         case "COMPLETE":
             return None
@@ -73,7 +73,6 @@ def outcome_error(outcome: TaskOutcome, *, max_iterations: int = 0, prefix: str 
                     ),
                 )
             if outcome.question is not None:
-                allow = "allow | " if outcome.tests and outcome.tests.outcome == "not_verified" else ""
                 return LimitError(
                     f"{outcome.task_id} asks you",
                     why=_asked(outcome.question),
@@ -111,14 +110,16 @@ def _asked(question: Question) -> str:
 
 
 def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError:
+    short, allow = short_id(outcome.task_id), "allow | " if outcome.allowable else ""
     if outcome.reason == "not_verified":
-        short = short_id(outcome.task_id)
         return LimitError(
             f"{outcome.task_id} is done and not verified",
             why=one_line(unverified_text(outcome.not_verified, prefix=prefix), 500),
-            next_step=f"{prefix}review {short}   then   {prefix}respond {short} accept   or   {prefix}resume {short}",
+            next_step=(
+                f"{prefix}review {short}   then   {prefix}respond {short} {allow}accept   or   {prefix}resume {short}"
+            ),
         )
-    short, last = short_id(outcome.task_id), outcome.judgments[-1] if outcome.judgments else "none"
+    last = outcome.judgments[-1] if outcome.judgments else "none"
     if outcome.question is not None:
         return LimitError(
             "stopped: the agent asks, and nobody was there to answer",
@@ -141,4 +142,5 @@ def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError
         what = f"{counted} of {limit} iterations"
         flag = f"--max-iterations {2 * max(limit, 1)}"
     verdict = f"last verdict {last}" + (f" ({outcome.detail})" if outcome.detail else "")
-    return LimitError(f"stopped: {what}, {verdict}", next_step=f"{prefix}resume {short} {flag}")
+    accept = f"   or   {prefix}respond {short} hint TEXT | accept" if outcome.iterations else ""
+    return LimitError(f"stopped: {what}, {verdict}", next_step=f"{prefix}resume {short} {flag}{accept}")

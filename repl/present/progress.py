@@ -79,6 +79,7 @@ class Progress:
         self.final: facts.FinalSummary | None = None
         self.answer = ""
         self.question: facts.Question | None = None
+        self.allowable = False
         self.answer_told = ""
         self.stream = LiveStream()
         self._answering: dict[str | None, Live] = {}
@@ -193,6 +194,11 @@ class Progress:
         return []
 
     def _user_request(self, fact: facts.UserRequest) -> list[str]:
+        if fact.continues is not None and (spent := fact.continues.spent).answers:
+            self.tokens, self.cost = spent.usage.total or 0, spent.cost_usd
+        if fact.action and fact.continues is not None:
+            self.answer = fact.continues.ended.answer if fact.continues.ended is not None else ""
+            return [f"  you: {escape(fact.action)}"]
         if fact.action:
             return [f"  you: {escape(fact.action)} {one_line(fact.prompt, 100)}".rstrip()]
         self.executor = escape(fact.executor_name)
@@ -298,7 +304,7 @@ class Progress:
         return f"  [{self.iteration}] {word:<30} {'   '.join(part for part in spent if part)}".rstrip()
 
     def _quality_judgment(self, fact: facts.QualityJudgment) -> list[str]:
-        self.question = fact.question
+        self.question, self.allowable = fact.question, bool(fact.to_allow)
         spent = fact.spent_usd
         self.cost = None if self.cost is None or spent is None else self.cost + spent
         if fact.subtask_id is not None:

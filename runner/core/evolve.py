@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from runner.core.request import Request
-from runner.core.state import EMPTY, LoopState, Plan, TaskState, Totals, answer_in
+from runner.core.state import EMPTY, NO_JUDGMENT, LoopState, Plan, TaskState, Totals, answer_in
 from tracer import facts
 from tracer.names import ACTIONS, PLAN_SUFFIX, REVIEW
 
+_ACCEPTING: Final = frozenset({"accept", "allow"})
 _OUT_OF_ORDER_MS: Final = 10_000  # facts of subtasks are recorded at most so much later than they are dated
 
 
@@ -41,12 +42,15 @@ def _with_loop(state: TaskState, entry: facts.Entry, loop: LoopState, **changes:
 
 def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
     if not state.requested:
+        accepted = entry.continues.ended if entry.continues is not None and entry.action in _ACCEPTING else None
         return state._replace(
             task_id=entry.task_id,
             session_id=entry.session_id,
             request=Request.of(entry),
             main=_taken_up(entry.continues),
-            action="accept" if entry.action == "accept" and entry.continues is not None else "",
+            action="" if entry.continues is None else "accept" if accepted else "hint" if entry.continues.hint else "",
+            hint="" if entry.continues is None else entry.continues.hint,
+            answer=accepted.answer if accepted else "",
             facts=state.facts + 1,
             begun_ms=_epoch_ms(entry.timestamp),
         )
@@ -85,6 +89,8 @@ def _taken_up(continues: facts.Continues | None) -> LoopState:
     loop = LoopState(session_ref=continues.session_ref, replied=continues.session_ref is not None)
     for reply in continues.replies:
         loop = loop._replace(replies=loop.replies.then(reply))
+    if continues.ended is not None and continues.ended.judgment:
+        loop = loop._replace(judgment=NO_JUDGMENT._replace(data=dict(continues.ended.judgment)))
     return loop
 
 

@@ -18,7 +18,7 @@ from runner.core.subtasks import standings
 from runner.core.task import Isolated, TaskOutcome
 from tracer.drafts import Draft, continued_request
 from tracer.errors import UsageError
-from tracer.facts import Continues, Entry, FileCount, LlmResponse, UserRequest
+from tracer.facts import Continues, Entry, FileCount, LlmResponse, QualityJudgment, Spent, UserRequest
 from tracer.names import FINAL_STATUSES, REVIEW, Action, TaskStatus
 from tracer.verification import strength_in, tests_in, unreached_in, unverified_in, verification_of
 
@@ -26,7 +26,8 @@ from tracer.verification import strength_in, tests_in, unreached_in, unverified_
 def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> TaskOutcome:
     """`state` as callers see it; a task without an end is AWAITING_RESPONSE or UNFINISHED."""
     status, reason, detail, files = _standing(state)
-    totals = state.totals
+    before = _before(state)
+    totals = state.totals.after(before)
     return TaskOutcome(
         task_id=state.task_id,
         status=status,
@@ -39,9 +40,10 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         unreached=unreached_in(state.last_judgments),
         question=state.question if reason == "asked" else None,
         tests=tests_in(state.last_judgments),
+        allowable=any(judgment.to_allow for judgment in state.last_judgments),
         next_step=_mend(state) if status == "ERROR" else "",
-        iterations=state.iterations,
-        judgments=state.judgments.items(),
+        iterations=len(before.judgments) + state.iterations,
+        judgments=(*before.judgments, *state.judgments.items()),
         files_modified=files,
         files=_counted(state, files),
         cost_usd=totals.cost,
@@ -52,6 +54,10 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         isolation=_isolation(state),
         chain_head=chain_head,
     )
+
+
+def _before(state: TaskState) -> Spent:
+    return Spent({}) if state.request.continues is None else state.request.continues.spent
 
 
 def _counted(state: TaskState, files: Sequence[str]) -> tuple[FileCount, ...]:
@@ -95,31 +101,47 @@ def continuation(
     trace_file: str,
     overrides: Mapping[str, Any],
     into: str | None = None,
-    reply: str | None = None,
-    accept: bool = False,
+    answer: Action | None = None,
+    text: str = "",
 ) -> Draft:
     """USER_REQUEST for the file that follows the ended one which holds `entries`.
 
-    `reply` answers the question that it ended with, and goes to the session that asked; `accept` takes it as it is.
+    `answer` is what the user says to that end: what they accept or allow stays as it is; `text` answers the question
+    that it ended with, in the session that asked, and without a question it is a hint for the next request.
     """
-    state = fold(entries)
+    state, accept = fold(entries), answer in {"accept", "allow"}
+    if answer == "allow" and not state.main.judgment.to_allow:
+        raise UsageError(f"{state.task_id} asks for nothing to be allowed", next_step=f"pm show {state.task_id}")
+    if answer == "hint" and state.planned and state.question is None:
+        raise UsageError("subtasks take no hint after the end", next_step=f"pm resume {state.task_id}")
     if accept and (state.works_apart or state.planned):
         raise UsageError(f"the work of {state.task_id} is not in your files", next_step=f"pm resume {state.task_id}")
     first = next(entry for entry in entries if isinstance(entry, UserRequest))
     earlier = state.request.continues or Continues({})
+    totals = state.totals.after(earlier.spent)
     continues: dict[str, Any] = {
         "file": trace_file,
         "reason": state.final.reason if state.final else "",
         "tried": [*earlier.tried, *state.main.tried.items()],
         "history": [*earlier.history, *state.history.items()],
+        "spent": {
+            "answers": totals.answers,
+            "judgments": [*earlier.spent.judgments, *state.judgments.items()],
+            "cost_usd": totals.cost,
+            "usage": dict(totals.usage),
+            "duration_ms": totals.spent_ms,
+        },
     }
     if replies := state.main.replies.items():
         continues["replies"] = list(replies)
-    if reply is not None and state.question is not None:
-        continues["replies"] = [*replies, reply_text(state.question.text, reply)]
+    if answer == "hint" and state.question is None:
+        continues["hint"] = text
+    elif answer in {"continue", "hint"} and state.question is not None:
+        continues["replies"] = [*replies, reply_text(state.question.text, text)]
         continues["session_ref"] = state.main.session_ref
     if accept and state.final is not None:
-        continues["ended"] = state.final.change
+        judgment = _settled(state.main.judgment) if answer == "allow" else state.main.judgment.data
+        continues["ended"] = {**state.final.change, "answer": state.answer, "judgment": judgment}
     if state.works_apart:
         continues["apart"] = state.main.first_base
     if state.plan is not None and state.planned and not state.plan.proposed:
@@ -128,7 +150,17 @@ def continuation(
     limits = {**_limits_given_later(entries), **overrides}
     branch = state.request.into if into is None else into
     draft = continued_request(first, limits=limits, continues=continues, into=branch)
-    return draft._replace(data={**draft.data, "action": "accept"}) if accept else draft
+    return draft._replace(data={**draft.data, "action": answer}) if accept else draft
+
+
+def _settled(judgment: QualityJudgment) -> dict[str, Any]:
+    """The judgment once the user has allowed what only they could: those criteria hold, and their tests count."""
+    results = [
+        {**one.data, "outcome": "pass", "reason": "allowed by the user"} if one.id in judgment.to_allow else one.data
+        for one in judgment.criteria_results
+    ]
+    tests = {"tests": {**judgment.tests.data, "outcome": "pass"}} if judgment.tests is not None else {}
+    return {**judgment.data, "criteria_results": results, "unsettled": [], "question": None, **tests}
 
 
 def _limits_given_later(entries: Sequence[Entry]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from runner.agent_report import prose_of
 from runner.core.request import Request
-from tracer.facts import FinalSummary, LlmRequest, LlmResponse, QualityJudgment, Question, Subtask
+from tracer.facts import FinalSummary, LlmRequest, LlmResponse, QualityJudgment, Question, Spent, Subtask
 from tracer.names import PLAN_SUFFIX
 
 T = TypeVar("T")
@@ -91,6 +91,20 @@ class Totals(NamedTuple):
     def cost(self) -> float | None:
         """The whole cost in dollars; None where any of it is unknown."""
         return self.cost_usd if self.priced and self.cost_known else None
+
+    def after(self, earlier: Spent) -> Totals:
+        """These with what earlier files of the task took."""
+        if not earlier.answers:
+            return self
+        counts, cost = earlier.usage.counts, earlier.cost_usd
+        return Totals(
+            cost_usd=self.cost_usd + (cost or 0.0),
+            cost_known=self.cost_known and cost is not None,
+            priced=self.priced + (cost is not None),
+            answers=self.answers + earlier.answers,
+            spent_ms=self.spent_ms + earlier.duration_ms,
+            usage={key: self.usage.get(key, 0) + counts.get(key, 0) for key in self.usage.keys() | counts.keys()},
+        )
 
 
 NO_REQUEST: Final = LlmRequest("", "LLM_REQUEST", "", "", {})

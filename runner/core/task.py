@@ -36,9 +36,9 @@ class TaskOutcome:
     of a chunked task stands, `isolation` where the work is done. `answer` is the agent's last answer; `question` is
     what the user is asked (`asked`);
     `verification` says whether tests showed the result to be right, `not_verified` what could not be checked and why;
-    `tests` what they showed, `strength` what they noticed of faults that were tried on them, `unreached` the changed
-    lines that no test reaches. `chain_head` is the hexadecimal sha256 after the last line, None where nothing is
-    chained.
+    `tests` what they showed, `allowable` whether the user may allow what they left open, `strength` what they noticed
+    of faults that were tried on them, `unreached` the changed lines that no test reaches. `chain_head` is the
+    hexadecimal sha256 after the last line, None where nothing is chained.
     """
 
     task_id: str
@@ -52,6 +52,7 @@ class TaskOutcome:
     unreached: tuple[str, ...] = ()
     question: Question | None = None
     tests: TestRun | None = None
+    allowable: bool = False
     next_step: str = ""
     iterations: int = 0
     judgments: tuple[str, ...] = ()

@@ -263,7 +263,7 @@ def q7_test(evidence: Evidence) -> Finding:
         changed = list(dict.fromkeys(place.path for place in tests.expectations))
         why = f"the task changed what tests expect: {', '.join(changed[:_NAMED])}"
         unsettled = NotVerified(
-            ran=True, why=why, next="look at old and new, then `pm respond N allow`, or run with --tests change"
+            ran=True, why=why, next="look at old and new and allow them, or run with --tests change"
         )
         text = f"The tests pass only as the task changed them ({', '.join(changed[:_NAMED])}). Are the new ones right?"
         return Finding(passed=True, not_verified=unsettled, needs_person=True, question=Question(text=text, by="gate"))
@@ -276,7 +276,7 @@ def q7_test(evidence: Evidence) -> Finding:
         return finding_of(places)
     if tests.asks and evidence.tests_policy != "change":
         why = f"{tests.asks[0].path}: {tests.asks[0].message}" if tests.asks[0].path else tests.asks[0].message
-        unsettled = NotVerified(ran=True, why=why, next="look at it, then `pm respond N allow`")
+        unsettled = NotVerified(ran=True, why=why, next="look at it and allow it")
         question = Question(text=f"The tests pass, but {why}. Is that right?", by="gate")
         return Finding(passed=True, places=tests.asks, not_verified=unsettled, needs_person=True, question=question)
     if tests.not_verified is not None:

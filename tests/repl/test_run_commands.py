@@ -133,7 +133,7 @@ def test_a_run_at_its_limit_ends_6_with_one_error_record_and_says_how_to_go_on(p
     assert isinstance(error, dict)
     assert error["exit"] == 6
     assert str(error["message"]).startswith("stopped: 2 of 2 iterations, last verdict REJECT")
-    assert error["next"] == "pm resume 1 --max-iterations 4"
+    assert error["next"] == "pm resume 1 --max-iterations 4   or   pm respond 1 hint TEXT | accept"
 
 
 def test_a_task_that_ended_short_is_resumed_in_a_new_file_and_completes(project: Path) -> None:
@@ -510,6 +510,36 @@ def test_what_ended_with_a_question_is_accepted_later_without_another_request(pr
     assert (accepted.code, record["status"], record["reason"]) == (0, "COMPLETE", "accepted")
     assert record["files_modified"] == records(ran.out)[0]["files_modified"] != []
     assert pm("respond", "1", "accept", cwd=project).code != 0
+
+
+CHANGED = {
+    "output": "It adds from 2 on.",
+    "usage": {"input_tokens": 400, "output_tokens": 100},
+    "cost_usd": 0.01,
+    "files": {"hello.py": "VALUE = 2\n"},
+}
+
+
+def test_what_ended_at_its_limit_is_accepted_later_and_keeps_what_it_took_and_said(project: Path) -> None:
+    ran = run_scripted(project, {**CHANGED, "files": {}}, words=("set it", "--max-iterations", "1"))
+    assert (ran.code, "pm respond 1 hint TEXT | accept" in ran.err) == (6, True)
+    accepted = pm("respond", "1", "accept", cwd=project)
+    assert accepted.code == 0, accepted.err
+    assert "task-001 COMPLETE · 1 iteration · 0 files · 500 tok · $0.01 ·" in accepted.out
+    shown = json.loads(pm("show", "1", "--json", cwd=project).out)
+    told = [shown[key] for key in ("status", "answer", "iterations", "judgments", "cost_usd", "used")]
+    assert told == ["COMPLETE", "It adds from 2 on.", 1, ["REJECT"], 0.01, 500]
+    refused = pm("respond", "1", "accept", cwd=project)
+    assert (refused.code, "pm show task-001" in refused.err) == (2, True)
+
+
+def test_a_hint_to_what_ended_at_its_limit_is_in_the_next_request_and_the_sums_go_on(project: Path) -> None:
+    run_scripted(project, {**CHANGED, "files": {}}, CHANGED, words=("set it", "--max-iterations", "1"))
+    assert pm("respond", "1", "hint", "two, not one", cwd=project).code == 0
+    newest = max((project / ".pm-orchestrator" / "traces").glob("conversation-*.jsonl")).read_text()
+    assert "## Hint from the user\\ntwo, not one" in newest
+    shown = json.loads(pm("show", "1", "--json", cwd=project).out)
+    assert (shown["iterations"], shown["judgments"], shown["cost_usd"]) == (2, ["REJECT", "PASS"], 0.02)
 
 
 def test_a_full_disk_stops_the_task_with_8_and_says_so(project: Path) -> None:

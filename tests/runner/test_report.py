@@ -25,6 +25,8 @@ from runner.gate.verdict import criteria_in_force, judge
 from runner.judging import check_paths
 from tests.runner.memory import Record, World, person, request, run
 from tracer.facts import Entry, LlmRequest, LlmResponse, Report, entry_of
+from tracer.names import Action
+from tracer.verification import tests_text
 
 MADE = (ChangedFile(path="a.py", before=b"A = 1\n", after=b"A = 2\n"),)
 
@@ -235,7 +237,7 @@ async def test_without_a_person_a_question_ends_the_task_and_its_answer_begins_t
     assert state.final is not None
     assert (state.final.status, state.final.reason) == ("INCOMPLETE", "asked")
     assert len(world.asked) == 1
-    draft = continuation(record.entries, trace_file="x", overrides={}, reply="up")
+    draft = continuation(record.entries, trace_file="x", overrides={}, answer="hint", text="up")
     follow = Record()
     await follow.append(draft)
     further = asking(session="claude:1")
@@ -244,6 +246,44 @@ async def test_without_a_person_a_question_ends_the_task_and_its_answer_begins_t
     assert state.final is not None
     assert state.final.status == "COMPLETE"
     assert "The user answers: up" in further.asked[0].prompt
+
+
+@pytest.mark.parametrize(("answer", "verified"), [("accept", "not_verified"), ("allow", "verified")])
+async def test_what_the_user_lets_stand_after_the_end_keeps_its_answer_and_only_what_is_allowed_is_verified(
+    answer: Action, verified: str
+) -> None:
+    told = {
+        "id": "Q7",
+        "passed": True,
+        "outcome": "not_verified",
+        "why": "the task changed what tests expect",
+        "ran": True,
+    }
+    tests = {"command": "make test", "outcome": "not_verified", "passed": 2}
+    asked = {"text": "Are the new ones right?", "by": "gate"}
+    judgment = {"judgment": "PASS", "criteria_results": [told], "unsettled": ["Q7"], "question": asked, "tests": tests}
+    at = ("sess-1", "task-001")
+    ended = {"status": "INCOMPLETE", "reason": "not_verified", "files_modified": ["a.py"], "diff_blob": None}
+    entries = [
+        request(),
+        *(entry_of("2026-01-02T00:00:00.000Z", event, *at, data, None, 0) for event, data in (
+            ("LLM_REQUEST", {"prompt": "p", "base": "b"}), ("LLM_RESPONSE", {"output": "Changed.", "cost_usd": 0.5}),
+            ("QUALITY_JUDGMENT", judgment), ("ITERATION_END", {"judgment": "PASS"}), ("FINAL_SUMMARY", ended),
+        )),
+    ]  # fmt: skip
+    first = outcome_of(fold(entries), trace_file="", chain_head=None)
+    assert (first.status, first.allowable) == ("INCOMPLETE", True)
+    follow = Record()
+    await follow.append(continuation(entries, trace_file="x", overrides={}, answer=answer))
+    assert follow.entries[0].data["action"] == answer
+    state = await run(follow, World([], []))
+    outcome = outcome_of(state, trace_file="", chain_head=None)
+    assert (outcome.status, outcome.answer, outcome.verification) == ("COMPLETE", "Changed.", verified)
+    assert (outcome.iterations, outcome.cost_usd, outcome.files_modified) == (1, 0.5, ("a.py",))
+    assert bool(tests_text(outcome.tests)) == (answer == "allow")
+    assert bool(outcome.not_verified) == (answer == "accept")
+    assert state.final is not None
+    assert state.final.verification == verified
 
 
 async def test_what_only_a_person_may_decide_is_asked_again_where_there_is_none() -> None:

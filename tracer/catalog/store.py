@@ -93,6 +93,10 @@ def _user_request(fold: dict[str, Any], fact: facts.UserRequest) -> None:
     fold["limit"] = fold["allowed"] = fact.limits.max_iterations
     fold["on_limit"] = fact.limits.on_limit
     fold["executor"], fold["model"] = fact.executor_name, fact.executor.model or ""
+    if fact.continues is not None and (spent := fact.continues.spent).answers:
+        fold["ended"], fold["worked"], fold["used"] = [*spent.judgments], spent.duration_ms, spent.usage.total or 0
+        fold["cost"], fold["cost_known"] = spent.cost_usd or 0.0, spent.cost_usd is not None
+        fold["before"] = len(spent.judgments), fold["cost"], fold["cost_known"]
 
 
 def _loop(fold: dict[str, Any], fact: facts.Entry) -> list[Any]:
@@ -160,10 +164,11 @@ def _iteration_end(fold: dict[str, Any], fact: facts.IterationEnd) -> None:
 
 def _final_summary(fold: dict[str, Any], fact: facts.FinalSummary) -> None:
     fold["final"], fold["reason"], fold["verification"] = fact.status, fact.reason, fact.verification
+    iterations, cost, known = fold.get("before", (0, 0.0, True))
     if fact.total_iterations is not None:
-        fold["total"] = fact.total_iterations
+        fold["total"] = iterations + fact.total_iterations
     if fact.cost_usd is not None:
-        fold["cost"], fold["cost_known"] = fact.cost_usd, True
+        fold["cost"], fold["cost_known"] = cost + fact.cost_usd, known
 
 
 _HANDLERS: dict[type[facts.Entry], Callable[[dict[str, Any], Any], None]] = {

@@ -131,7 +131,7 @@ def show(context: Context, arguments: Namespace) -> int:
         output.block(Block("answer", outcome.answer))
     if outcome.question is not None and output.human:
         output.block(question_block(outcome.question, row.task_id))
-    output.note(f"  next:  {next_steps(row)}")
+    output.note(f"  next:  {next_steps(row, allow=outcome.allowable)}")
     record = {
         **_record(row),
         **result_fields(outcome),
@@ -162,7 +162,7 @@ def _isolation_lines(context: Context, row: TaskRow, isolation: Isolated, worksp
     return [*lines, *conflict_lines(isolation.text)]
 
 
-def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
+def next_steps(row: TaskRow, prefix: str = "pm ", *, allow: bool = False) -> str:
     short = row.task_id.removeprefix("task-").lstrip("0") or row.task_id
     match row.status:
         case "RUNNING" | "QUEUED":
@@ -172,11 +172,10 @@ def next_steps(row: TaskRow, prefix: str = "pm ") -> str:
         case "AWAITING_RESPONSE" if row.last_event == "QUALITY_JUDGMENT":
             steps = [f"resume {short}", f"resume {short} --into BRANCH", f"respond {short} hint TEXT | stop"]
         case "AWAITING_RESPONSE":
-            steps = [f"respond {short} continue | hint TEXT | accept | stop"]
-        case "INCOMPLETE" if row.reason == "asked":
-            steps = [f"respond {short} hint TEXT | accept", f"resume {short}"]
-        case "INCOMPLETE" if row.reason == "not_verified":
-            steps = [f"respond {short} allow | accept", f"resume {short}"]
+            steps = [f"respond {short} {'allow | ' if allow else ''}continue | hint TEXT | accept | stop"]
+        case "INCOMPLETE" if row.iterations:
+            answers = f"{'allow | ' if allow else ''}hint TEXT | accept"
+            steps = [f"review {short}", f"respond {short} {answers}", f"resume {short}"]
         case "COMPLETE":
             steps = [f"review {short}", f"trace {short}"]
         case _:

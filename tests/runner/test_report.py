@@ -24,9 +24,9 @@ from runner.gate.report import question_of
 from runner.gate.verdict import criteria_in_force, judge
 from runner.judging import check_paths
 from tests.runner.memory import Record, World, person, request, run
+from tracer import verification
 from tracer.facts import Entry, LlmRequest, LlmResponse, Report, entry_of
 from tracer.names import Action
-from tracer.verification import tests_text
 
 MADE = (ChangedFile(path="a.py", before=b"A = 1\n", after=b"A = 2\n"),)
 
@@ -280,7 +280,7 @@ async def test_what_the_user_lets_stand_after_the_end_keeps_its_answer_and_only_
     outcome = outcome_of(state, trace_file="", chain_head=None)
     assert (outcome.status, outcome.answer, outcome.verification) == ("COMPLETE", "Changed.", verified)
     assert (outcome.iterations, outcome.cost_usd, outcome.files_modified) == (1, 0.5, ("a.py",))
-    assert bool(tests_text(outcome.tests)) == (answer == "allow")
+    assert bool(verification.tests_text(outcome.tests)) == (answer == "allow")
     assert bool(outcome.not_verified) == (answer == "accept")
     assert state.final is not None
     assert state.final.verification == verified

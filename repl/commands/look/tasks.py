@@ -175,7 +175,8 @@ def next_steps(row: TaskRow, prefix: str = "pm ", *, allow: bool = False) -> str
             steps = [f"respond {short} {'allow | ' if allow else ''}continue | hint TEXT | accept | stop"]
         case "INCOMPLETE" if row.iterations:
             answers = f"{'allow | ' if allow else ''}hint TEXT | accept"
-            steps = [f"review {short}", f"respond {short} {answers}", f"resume {short}"]
+            look = [] if row.reason == "asked" else [f"review {short}"]
+            steps = [f"respond {short} {answers}", f"resume {short}", *look]
         case "COMPLETE":
             steps = [f"review {short}", f"trace {short}"]
         case _:

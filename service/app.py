@@ -22,7 +22,7 @@ from runner.supervisor import Supervisor
 from service import captures, tasks
 from service.admission import Admission
 from service.ingest import LaneApp
-from service.pages import capture, compare, docs, insights, labels, lists, review, task, trace
+from service.pages import capture, compare, docs, exports, insights, labels, lists, review, sessions, task, trace
 from service.pages.docs import HtmlProblems
 from service.problems import Problem, add_problem_handlers, responses
 from service.schemas import Health, NewTask
@@ -118,6 +118,8 @@ def create_app(
         trace.router,
         review.router,
         insights.router,
+        sessions.router,
+        exports.router,
         compare.router,
         capture.router,
         docs.router,

@@ -22,6 +22,7 @@ from collector.errors import DeletedError, ForbiddenError, IntakeError, TooLarge
 from service.admission import BusyError
 from tracer.errors import ConflictError, LockedError, PmError, RecordError
 from tracer.redaction.cuts import clean
+from tracer.redaction.leaks import LeakError
 from tracer.redaction.redactor import Clean
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -85,7 +86,7 @@ def problem_of(error: PmError) -> JSONResponse:
             status = 410
         case ForbiddenError():
             status = 403
-        case LockedError() | ConflictError():
+        case LockedError() | ConflictError() | LeakError():
             status = 409
         case BusyError():
             status = 429

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from fastapi import Request
 from starlette.types import Message, Scope, Send
@@ -17,6 +18,7 @@ from runner.supervisor import Supervisor
 from service.admission import Admission
 from service.schemas import NewTask
 from service.security import RateLimit
+from tracer.redaction.engine import ProjectRedactor, build_redactor
 from tracer.statedir import StateDir
 
 ROUTE: Final = "pm.route"
@@ -75,6 +77,11 @@ class ServiceState:
     counters: Counters = field(default_factory=Counters)
     failures: RateLimit = field(default_factory=lambda: RateLimit(per_second=20, burst=100))
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def redactor(self, **options: Any) -> ProjectRedactor:
+        """The redactor of this project with what the settings add; `options` go to `build_redactor`."""
+        given = {"environ": os.environ, "project_root": self.state_dir.project, **self.supervisor.redaction._asdict()}
+        return build_redactor(state_dir=self.state_dir.root, **given, **options)
 
     async def until_shutdown(self, source: AsyncGenerator[T]) -> AsyncGenerator[T]:
         """The items of `source` until the service shuts down: an open stream would hold the server for ever."""

@@ -74,7 +74,7 @@ class StateDir:
         self.tracepack = self.root / "tracepack"  # session transition logs
         self.blobs = self.root / "blobs"  # the content-addressed store
         self.catalog = self.root / "catalog.sqlite"  # the catalogue's database: a projection, safe to delete
-        self.labels = self.root / "labels.jsonl"  # what people say of tasks and captures, appended
+        self.labels = self.root / "labels.jsonl"  # what people say of tasks, sessions and captures
         self.locks = self.root / "locks"  # one lock file per task that is being written now
         self.control = self.root / "control"  # requests to the process that runs a task (stop), and its processes
         self.config = self.root / "config.toml"  # the project's configuration file

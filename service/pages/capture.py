@@ -9,14 +9,15 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import RedirectResponse
 
 from collector.collector import Collector
-from collector.judge.labels import read_labels
 from collector.judge.port import WIRE_DIMENSIONS
 from service.pages.diff import DiffLine, diff_lines
 from service.pages.task import Page, render
 from service.pages.values import Shown, label_view, line_of, shown
 from service.state import state_of
+from tracer.catalog.labels import read_labels
 from tracer.clock import from_epoch_ms
 from tracer.errors import PmError
 
@@ -475,6 +476,13 @@ async def capture_page(
             live=metadata["status"] in {"open", "finalized", "qa_running"},
         )
     )
+
+
+@router.post("/captures/{trace_id}/qa")
+async def check_again(request: Request, trace_id: TraceId) -> RedirectResponse:
+    """Run the checks of a finalized capture again."""
+    await state_of(request).collector.request_qa(trace_id.lower())
+    return RedirectResponse(f"/captures/{trace_id.lower()}", status_code=303)
 
 
 def _head(metadata: Mapping[str, Any], started: str) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from fastapi import APIRouter, Query, Request
 from collector.collector import Collector
 from service.pages.capture import began, content_of, judged, proof_of
 from service.pages.diff import DiffLine, diff_lines
-from service.pages.task import Page, diff_reader, find_task, prompt_text, render
+from service.pages.sessions import find_session, prompt_text
+from service.pages.task import Page, diff_reader, find_task, render
 from service.pages.values import Shown, line_of, shown, task_view
 from service.state import ServiceState, state_of
-from tracer.catalog.agentic import list_agentic
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError
 from tracer.insights.agentic_trace import Trace, read_agentic, task_run
@@ -120,9 +120,7 @@ async def _session(state: ServiceState, name: str) -> Side:
 
 
 def _session_side(state_dir: StateDir, name: str) -> Side:
-    row = next((row for row in list_agentic(state_dir) if Path(row.path).name == name), None)
-    if row is None:
-        raise NotFoundError(f"no agent session {name!r}", next_step="open the list of sessions")
+    row = find_session(state_dir, name)
     trace = read_agentic(Path(row.path))
     said = [step.text for step in trace.steps if step.kind == "message"]
     calls = [f"{'✗ ' if step.failed else ''}{step.name} {step.args}" for step in trace.steps if step.kind == "tool"]

@@ -1,12 +1,11 @@
-"""Pages over many runs: insights with plots, and the sessions of agents."""
+"""The page over many runs: insights with plots."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request
 
@@ -14,14 +13,11 @@ from service.pages.task import Page, render
 from service.pages.values import line_of
 from service.state import state_of
 from tracer.catalog.agentic import list_agentic
-from tracer.clock import from_epoch_ms, now_epoch_ms
-from tracer.distill.locate.listing import NativeRow, list_native
 from tracer.insights.agentic_trace import judgments, read_agentic
 from tracer.insights.report import insights
 from tracer.redaction.redactor import Clean
 from tracer.statedir import StateDir
 
-_SESSIONS: Final = 300
 _ROW: Final = 28
 _LABEL: Final = 220
 _WIDTH: Final = 640
@@ -101,45 +97,3 @@ def _insights_page(state_dir: StateDir) -> Clean:
             for omen in told.omens[:_SHOWN]
         ],
     )
-
-
-@router.get("/sessions")
-async def sessions_page(request: Request, *, here: bool = False) -> Page:
-    folders = state_of(request).state_dir
-    project = folders.project if here else None
-    rows = await asyncio.to_thread(list_native, [folders.agentic_traces], project=project, environ=os.environ)
-    shown_rows = [_session(row) for row in rows[:_SESSIONS]]
-    return Page(render("sessions.html", rows=shown_rows, left_out=max(0, len(rows) - _SESSIONS), here=here))
-
-
-def _session(row: NativeRow) -> dict[str, Any]:
-    session = row.session
-    return {
-        "provider": session.provider,
-        "session_id": line_of(session.session_id),
-        "project": line_of(session.cwd),
-        "path": line_of(session.path),
-        "age": _age(now_epoch_ms() - session.modified_ms),
-        "modified": from_epoch_ms(session.modified_ms)[:16].replace("T", " "),
-        "size": _size(session.size),
-        "distilled": row.distilled,
-        "trace": os.path.basename(row.trace) if row.trace else "",  # noqa: PTH119 - a name, not a place
-        "days_left": row.days_left,
-    }
-
-
-def _age(span_ms: int) -> str:
-    minutes = max(0, span_ms) // 60_000
-    for limit, unit in ((60, "min"), (24, "h"), (0, "d")):
-        if not limit or minutes < limit:
-            return f"{minutes} {unit}"
-        minutes //= limit
-    return ""
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"

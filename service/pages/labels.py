@@ -1,4 +1,4 @@
-"""Labels in the browser: a form on the pages of tasks and captures, their history, and all of them as JSON Lines."""
+"""Labels in the browser: a form on the pages of what they are of, their history, and all of them as JSON Lines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import RedirectResponse, Response
 
-from collector.judge.labels import Label, add_label, read_labels
 from collector.judge.port import WIRE_DIMENSIONS
+from service.pages.sessions import find_session
 from service.pages.task import find_task, form_of
 from service.state import state_of
+from tracer.catalog.labels import Label, add_label, read_labels
 from tracer.conversation import default_redactor
 from tracer.errors import UsageError
 
@@ -23,15 +24,17 @@ DIMENSIONS: Final = (*WIRE_DIMENSIONS, "overall")
 _MOST: Final = 5.0
 _SAID: Final = 10_000
 
-Subject = Annotated[str, Path(max_length=100)]
+Subject = Annotated[str, Path(max_length=200)]
 
 
 @router.post("/{kind}s/{subject}/labels")
-async def label(request: Request, kind: Literal["task", "capture"], subject: Subject) -> RedirectResponse:
+async def label(request: Request, kind: Literal["task", "session", "capture"], subject: Subject) -> RedirectResponse:
     """Append a label; the page then shows it."""
     state = state_of(request)
     if kind == "task":
         await asyncio.to_thread(find_task, state.state_dir, subject)
+    elif kind == "session":
+        await asyncio.to_thread(find_session, state.state_dir, subject)
     else:
         subject = (await state.collector.metadata(subject.lower()))["trace_id"]
     given = {name: text.strip() for name, text in (await form_of(request, most=20)).items()}
@@ -50,7 +53,8 @@ async def label(request: Request, kind: Literal["task", "capture"], subject: Sub
         raise UsageError("the label is empty", next_step="go back and give a score, a flag or a comment")
     redactor = default_redactor(state.state_dir, state.supervisor.redaction)
     await asyncio.to_thread(add_label, state.state_dir, made, redactor=redactor)
-    return RedirectResponse(f"/{kind}s/{quote(subject)}#labels", status_code=303)
+    place = "agentic" if kind == "session" else f"{kind}s"
+    return RedirectResponse(f"/{place}/{quote(subject)}#labels", status_code=303)
 
 
 @router.get("/labels.jsonl")

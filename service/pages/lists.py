@@ -12,16 +12,18 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Query, Request
 
 from collector.collector import Collector
-from collector.judge.labels import Label, mean_scores, newest, read_labels
 from service.pages.capture import began, proof_of
-from service.pages.task import Page, prompt_text, render
+from service.pages.charts import Plot, over_time
+from service.pages.sessions import prompt_text
+from service.pages.task import Page, render
 from service.pages.values import line_of
-from service.state import state_of
+from service.state import ServiceState, state_of
 from tracer.catalog.agentic import AgenticRow
-from tracer.catalog.search import SESSIONS, TASKS, Found, Kind, search_rows, search_sessions, search_tasks
+from tracer.catalog.labels import labels_told
+from tracer.catalog.search import LABELLED, SESSIONS, TASKS, Found, Kind, search_rows, search_sessions, search_tasks
 from tracer.catalog.tasks import TaskRow
 from tracer.clock import from_epoch_ms, seconds_text
-from tracer.errors import NotFoundError, UsageError
+from tracer.errors import NotFoundError, PmError, UsageError
 from tracer.statedir import StateDir
 
 router = APIRouter(include_in_schema=False)
@@ -40,11 +42,10 @@ CAPTURES: Final = Kind(
     key="trace_id",
     tie="created_ms, trace_id",
     columns="trace_id",
-    words={"status": "status", "repo": "repo", "developer": "developer", "tests": "tests", "mode": "mode",
-           "flag": "label_flags"},
+    words={"status": "status", "repo": "repo", "developer": "developer", "tests": "tests", "mode": "mode"},
     numbers={"events": "events", "judge": "judge", "score": "score"},
     flags={"failed": "(status = 'qa_failed' or tests = 'failed')", "proven": "tests = 'passed'",
-           "labelled": "(score is not null or label_flags != '')"},
+           "labelled": LABELLED},
     orders={"taken": "created_ms", "events": "events", "judge": "coalesce(judge, -1)", "title": "lower(title)",
             "repo": "repo", "status": "status"},
     updated="created",
@@ -92,20 +93,57 @@ class Head(NamedTuple):
 _TASK_COLUMNS: Final = (
     Column("Task", "number"), Column("Title", "title"), Column("Status", "status"), Column("Verdicts", "iterations"),
     Column("Agent", "agent", "wide"), Column("Tokens", "tokens", "number wide"), Column("Cost", "cost", "number wide"),
-    Column("Time", "time", "number wide"), Column("Updated (UTC)", "updated", "wide"),
+    Column("Time", "time", "number wide"), Column("Updated (UTC)", "updated", "wide when"),
 )  # fmt: skip
 _SESSION_COLUMNS: Final = (
-    Column("Session", "label"), Column("Asked"), Column("Agent", "model"), Column("Outcome"),
+    Column("Run label", "label"), Column("Asked"), Column("Agent", "model", "wide"), Column("Outcome"),
     Column("Tools", "tools", "number"), Column("Errors", "errors", "number wide"),
     Column("Thoughts", "thoughts", "number wide"), Column("Subagents", "", "number wide"),
     Column("Tokens", "tokens", "number wide"), Column("Cost", "cost", "number wide"),
-    Column("Time", "time", "number wide"), Column("Ended (UTC)", "ended", "wide"),
+    Column("Time", "time", "number wide"), Column("Ended (UTC)", "ended", "wide when"),
 )  # fmt: skip
 _CAPTURE_COLUMNS: Final = (
-    Column("Bug", "title"), Column("Repository", "repo"), Column("Status", "status"), Column("Tests"),
+    Column("Bug", "title"), Column("Repository", "repo", "wide"), Column("Status", "status"), Column("Tests"),
     Column("Judge", "judge", "number"), Column("Events", "events", "number wide"),
-    Column("Began (UTC)", "taken", "wide"),
+    Column("Began (UTC)", "taken", "wide when"),
 )  # fmt: skip
+
+
+def _cost_told(told: Mapping[str, Any]) -> str:
+    return "cost n/a" if told.get("cost_usd") is None else f"${told['cost_usd']:,.2f}"
+
+
+def _verdicts_told(told: Mapping[str, Any]) -> str:
+    judged, rejected = told.get("judged", 0), told.get("rejected", 0)
+    return f"{judged - rejected:,} passed, {rejected:,} rejected ({rejected / (judged or 1):.0%})"
+
+
+def _sum_of(name: str) -> Callable[[Mapping[str, Any]], float]:
+    return lambda told: told.get(name) or 0
+
+
+_COST: Final = Plot("Cost", (("", _sum_of("cost_usd")),), _cost_told)
+_TOKENS: Final = Plot("Tokens", (("", _sum_of("tokens")),), lambda told: f"{told.get('tokens') or 0:,} tok")
+_TIME: Final = Plot("Time", (("", _sum_of("worked_ms")),), lambda told: seconds_text(told.get("worked_ms") or 0))
+_PLOTS: Final[Mapping[str, Sequence[Plot]]] = {
+    "tasks": (
+        Plot(
+            "Verdicts",
+            (("bad", _sum_of("rejected")), ("good", lambda told: told.get("judged", 0) - told.get("rejected", 0))),
+            _verdicts_told,
+        ),
+        _COST, _TOKENS, _TIME,
+    ),
+    "sessions": (
+        Plot("Sessions", (("bad", _sum_of("failed")), ("", lambda told: told.get("count", 0) - told.get("failed", 0))),
+             lambda told: f"{_count(told['count'], 'session')}, {told.get('failed', 0):,} failed"),
+        _COST, _TOKENS, _TIME,
+    ),
+    "captures": (
+        Plot("Captures", (("", _sum_of("count")),), lambda told: _count(told["count"], "capture")),
+        Plot("Events", (("", _sum_of("events")),), lambda told: _count(told.get("events", 0), "event")),
+    ),
+}  # fmt: skip
 
 
 @router.get("/")
@@ -124,6 +162,7 @@ async def tasks_page(request: Request, q: Filter = "", sort: Order = "", after: 
         heading=f"Tasks in {state.state_dir.project.name}",
         columns=_TASK_COLUMNS,
         rows=[_task(row) for row in found.rows],
+        labels=await asyncio.to_thread(_labels, state.state_dir, "task"),
         totals=[*_totals(found.totals, "task"), *_judged(found.totals)],
         empty='No tasks in this project yet. Start one here, or with pm run "…"; pm demo shows how it goes.',
         found=found, q=q, sort=sort, problem=problem,
@@ -145,6 +184,7 @@ async def agentic_page(request: Request, q: Filter = "", sort: Order = "", after
         heading="Agent sessions",
         columns=_SESSION_COLUMNS,
         rows=rows,
+        labels=await asyncio.to_thread(_labels, state_dir, "session"),
         totals=[*_totals(found.totals, "session"), f"{found.totals['failed'] or 0:,} failed"],
         empty="No distilled agent sessions yet. pm distill --latest makes one from an agent's own session file.",
         found=found, q=q, sort=sort, problem=problem,
@@ -153,32 +193,42 @@ async def agentic_page(request: Request, q: Filter = "", sort: Order = "", after
 
 @router.get("/captures")
 async def captures_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> Page:
-    collector = state_of(request).collector
-    listed, _ = await collector.listing(limit=_ALL, qa=False)
-    if any(word in f"{q} {sort}" for word in ("tests:", "judge", "failed", "proven")):
-        await _add_qa(collector, listed)
-    labels = newest(await asyncio.to_thread(read_labels, state_of(request).state_dir, kind="capture"))
-    rows = [_given(each, labels.get(each["trace_id"], [])) for each in listed]
-
-    def find(text: str, order: str) -> Found:
-        return search_rows(CAPTURES, rows, text, sort=order or "-taken", after=after, limit=_CAPTURES)
-
-    found, problem = await asyncio.to_thread(_found, find, q, sort)
-    by_id = {each["trace_id"]: each for each in listed}
-    chosen = [by_id[row[0]] for row in found.rows]
-    await _add_qa(collector, chosen)
-    ids = ",".join(f'"{each["trace_id"]}"' for each in chosen)
+    state = state_of(request)
+    problem = ""
+    try:
+        found = await find_captures(state, q, sort=sort, after=after, limit=_CAPTURES)
+    except (UsageError, NotFoundError) as error:
+        found, problem = _nothing(error)
+    await _add_qa(state.collector, found.rows)
+    rows = [_capture(row, await began(state.collector, row)) for row in found.rows]
+    ids = ",".join(f'"{row.key}"' for row in rows)
     return _page(
         kind=CAPTURES,
-        export=f"pm capture export --where 'trace_id in [{ids}]' -o set-1" if ids else "",
+        command=f"pm capture export --where 'trace_id in [{ids}]' -o set-1",
         what="captures",
         heading="Captured sessions",
         columns=_CAPTURE_COLUMNS,
-        rows=[_capture(each, await began(collector, each)) for each in chosen],
+        rows=rows,
+        labels=await asyncio.to_thread(_labels, state.state_dir, "capture"),
         totals=[_count(found.totals["count"], "capture"), _count(found.totals["events"] or 0, "event")],
         empty="No captured sessions yet. pm record opens a recorded shell; what you do in it to fix a bug comes here.",
         found=found, q=q, sort=sort, problem=problem,
     )  # fmt: skip
+
+
+async def find_captures(
+    state: ServiceState, q: str, *, sort: str = "", after: str | None = None, limit: int = _ALL
+) -> Found:
+    """The captures that the filter finds, each row as the collector lists it. Raises as `search_tasks`."""
+    listed, _ = await state.collector.listing(limit=_ALL, qa=False)
+    if any(word in f"{q} {sort}" for word in ("tests:", "judge", "failed", "proven")):
+        await _add_qa(state.collector, listed)
+    told = await asyncio.to_thread(labels_told, state.state_dir, "capture")
+    labels = {subject: (score, flags) for subject, score, flags in told}
+    rows = [_given(each) + labels.get(each["trace_id"], (None, None)) for each in listed]
+    found = await asyncio.to_thread(search_rows, CAPTURES, rows, q, sort=sort or "-taken", after=after, limit=limit)
+    by_id = {each["trace_id"]: each for each in listed}
+    return found._replace(rows=[by_id[row[0]] for row in found.rows])
 
 
 def _found(find: Callable[[str, str], Found], q: str, sort: str) -> tuple[Found, str]:
@@ -186,8 +236,21 @@ def _found(find: Callable[[str, str], Found], q: str, sort: str) -> tuple[Found,
     try:
         return find(q, sort), ""
     except (UsageError, NotFoundError) as error:
-        told = "; ".join(part for part in (error.what, error.why, error.next_step) if part)
-        return Found([], None, defaultdict(int)), told
+        return _nothing(error)
+
+
+def _nothing(error: PmError) -> tuple[Found, str]:
+    told = "; ".join(part for part in (error.what, error.why, error.next_step) if part)
+    return Found([], None, defaultdict(int), {}), told
+
+
+def _labels(state_dir: StateDir, kind: str) -> dict[str, str]:
+    """What people said of each, in short: the mean score and the flags."""
+    return {
+        subject: ", ".join([*([f"{score:.1f}"] if score is not None else []), *filter(None, flags.split("\n"))])
+        or "comment"
+        for subject, score, flags in labels_told(state_dir, kind)
+    }
 
 
 def _page(
@@ -195,13 +258,18 @@ def _page(
     kind: Kind,
     what: str,
     columns: Sequence[Column],
+    rows: list[Row],
+    labels: Mapping[str, str],
     found: Found,
     q: str,
     sort: str,
     problem: str,
-    export: str = "",
+    command: str = "",
     **more: Any,
 ) -> Page:
+    if labels:
+        columns = (*columns, Column("Labels", css="wide"))
+        rows = [row._replace(cells=(*row.cells, Cell(labels.get(row.key, "")))) for row in rows]
     heads = []
     for column in columns:
         now = sort.removeprefix("-") == column.order and bool(sort)
@@ -221,7 +289,9 @@ def _page(
         problem=problem,
         terms=kind.terms,
         following=following,
-        export=export,
+        rows=rows,
+        command=command,
+        charts=over_time(found.days, _PLOTS[what]),
         **more,
     )
     return Page(page, status_code=422 if problem else 200)
@@ -308,8 +378,8 @@ async def _add_qa(collector: Collector, listed: list[dict[str, Any]]) -> None:
             each["qa"] = await collector.qa_of(each["trace_id"])
 
 
-def _given(row: Mapping[str, Any], labels: list[Label]) -> tuple[Any, ...]:
-    """A capture as the filter sees it: `CAPTURES.given`."""
+def _given(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A capture as the filter sees it: `CAPTURES.given` without the labels."""
     qa, report = row.get("qa") or {}, row["task"]["bug_report"]
     final = (row["final_state"] or {}).get("pr") or {}
     proof = proof_of(qa.get("tests"))
@@ -319,7 +389,6 @@ def _given(row: Mapping[str, Any], labels: list[Label]) -> tuple[Any, ...]:
         row["trace_id"], line_of(report["title"]), repo, developer, row["status"], row["store"], row["event_count"],
         proof.outcome if proof else "", (qa.get("judge") or {}).get("overall"), row["created_at_ms"],
         from_epoch_ms(row["created_at_ms"]), "\n".join(str(text) for text in texts if text),
-        mean_scores(labels).get("overall"), " ".join(flag for each in labels for flag in each.flags),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Pages of tasks and distilled agent sessions, and the template environment all pages share."""
+"""The pages of tasks, and the template environment all pages share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import re
 from contextvars import ContextVar
 from functools import cache
 from importlib import resources
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Request
@@ -17,97 +16,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 from pydantic import ValidationError
 
-from collector.judge.labels import read_labels
+from runner.core.evolve import fold
 from runner.undo.undo import undo_task
-from service.pages.values import Shown, label_view, shown, task_view
+from service.pages.values import label_view, shown, task_view
 from service.schemas import NewTask, UserAnswer
 from service.security import WANTED, Session
-from service.state import state_of
+from service.state import ServiceState, state_of
 from tracer.blobs import DirectoryBlobs
-from tracer.catalog.agentic import AgenticRow, list_agentic
-from tracer.clock import from_epoch_ms
+from tracer.catalog.labels import read_labels
 from tracer.conversation import ConversationTracer
 from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
-from tracer.insights.agentic_trace import Step, Trace, read_agentic
-from tracer.insights.loops import Loop, find_loops
 from tracer.lookup import TaskRef, resolve_task
 from tracer.redaction.cuts import clean_texts
 from tracer.redaction.redactor import Clean
 from tracer.statedir import StateDir
-
-_STEPS: Final = 5_000
-
-
-class StepView(NamedTuple):
-    """One line of the session: a thought, a message, a tool call or an error; `line` is its number in the file."""
-
-    line: int
-    kind: str
-    time: str
-    name: str
-    status: str
-    summary: Shown
-    output: Shown
-    looping: bool
-
-
-def agentic_view(state_dir: StateDir, name: str) -> dict[str, Any]:
-    """What the session's page shows. Raises NotFoundError: the folder lists no such file."""
-    row = next((row for row in list_agentic(state_dir) if Path(row.path).name == name), None)
-    if row is None:
-        raise NotFoundError(f"no agent session {name!r}", next_step="open the list of sessions")
-    trace = read_agentic(Path(row.path))
-    loops = find_loops(trace.steps)
-    looping = {line for loop in loops for line in loop.lines}
-    meta = {"label": row.label, "provider": row.provider, "model": row.model, "success": row.success}
-    return {
-        "meta": {**meta, "ts": row.ts, "cost_usd": row.cost_usd},
-        "counts": _counts(row, trace),
-        "asked": shown(prompt_text(state_dir, row.prompt)),
-        "steps": [_step(step, looping=step.line in looping) for step in trace.steps[:_STEPS]],
-        "left_out": max(0, len(trace.steps) - _STEPS),
-        "loops": [_named(loop) for loop in loops],
-    }
-
-
-def _counts(row: AgenticRow, trace: Trace) -> list[tuple[str, str]]:
-    """What a session came to; of its thoughts, how many can be read."""
-    told = trace.meta.get("thoughts")
-    thoughts = [f"{count} {name}" for name, count in told.items() if count] if isinstance(told, dict) else []
-    counts = [("Tools", row.tools), ("Errors", row.errors), ("Subagents", row.agents), ("Tokens", row.used)]
-    return [
-        *((name, f"{count:,}") for name, count in counts if count is not None),
-        ("Thoughts", ", ".join(thoughts) or "none"),
-        *([("Time", f"{row.duration_s:,.1f} s")] if row.duration_s is not None else []),
-    ]
-
-
-def prompt_text(state_dir: StateDir, prompt: str) -> str:
-    """What a session was asked, from the redacted prompt that is kept; empty where none is."""
-    try:
-        stored = DirectoryBlobs(state_dir.blobs).read(f"sha256:{prompt.removeprefix('sha256:')}") if prompt else b""
-    except PmError:
-        return ""
-    return stored.decode("utf-8", "replace")
-
-
-def _step(step: Step, *, looping: bool) -> StepView:
-    return StepView(
-        line=step.line,
-        kind=step.kind,
-        time=from_epoch_ms(step.seconds * 1000)[:19] if step.seconds is not None else "",
-        name=step.name,
-        status=step.status,
-        summary=shown(step.args if step.kind == "tool" else step.text),
-        output=shown(step.output),
-        looping=looping,
-    )
-
-
-def _named(loop: Loop) -> str:
-    what = "times with the same result" if loop.kind == "repeat" else "rounds of edit and failure"
-    return f"{loop.tool} {loop.args[:120]}: {loop.times} {what}, steps {', '.join(str(line) for line in loop.lines)}"
-
 
 router = APIRouter(include_in_schema=False)
 
@@ -259,21 +181,31 @@ async def start(request: Request) -> RedirectResponse:
     given = {name: text.strip() for name, text in (await form_of(request)).items()}
     if not given.get("prompt"):
         raise UsageError("the request is empty", next_step="go back and write what is to be done")
-    state = state_of(request)
-    task_id = await state.supervisor.submit(state.task_request(NewTask(prompt=given["prompt"])))
+    task_id = await _start(state_of(request), given["prompt"])
     return RedirectResponse(f"/tasks/{quote(task_id)}", status_code=303)
+
+
+async def _start(state: ServiceState, prompt: str) -> str:
+    try:
+        wanted = NewTask(prompt=prompt)
+    except ValidationError as error:
+        raise UsageError("this is no request", why=str(error.errors()[0]["msg"]), next_step="go back") from error
+    return await state.supervisor.submit(state.task_request(wanted))
 
 
 @router.post("/tasks/{task_id}/act")
 async def act(request: Request, task_id: str) -> RedirectResponse:
-    """Stop, resume or undo; the page then shows the task again."""
+    """Stop, resume, undo or retry; the page then shows the task, of a retry the new one."""
     state = state_of(request)
-    await asyncio.to_thread(find_task, state.state_dir, task_id)
+    ref = await asyncio.to_thread(find_task, state.state_dir, task_id)
     match (await form_of(request)).get("action"):
         case "stop":
             await state.supervisor.stop(task_id)
         case "resume":
             await state.supervisor.resume(task_id)
+        case "retry":
+            entries = await asyncio.to_thread(ConversationTracer.read_trace, ref.path)
+            task_id = await _start(state, fold(entries).request.prompt)
         case "undo":
             done = await asyncio.to_thread(undo_task, state.state_dir, task_id)
             if not done.whole:
@@ -288,12 +220,6 @@ async def form_of(request: Request, *, most: int = 10) -> dict[str, str]:
     """The fields of a plain form; of those that come twice, the last."""
     fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=most)
     return {name: values[-1].replace("\r\n", "\n") for name, values in fields.items()}
-
-
-@router.get("/agentic/{name}")
-async def agentic_one(request: Request, name: str) -> Page:
-    view = await asyncio.to_thread(agentic_view, state_of(request).state_dir, name)
-    return Page(render("agentic.html", **view))
 
 
 def find_task(state_dir: StateDir, task_id: str) -> TaskRef:

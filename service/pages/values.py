@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from collector.judge.labels import Label
 from runner.agent_report import prose_of
 from runner.core.evolve import fold
 from runner.core.outcome import outcome_of
 from runner.core.subtasks import Standing
 from service.pages.diff import DiffLine, diff_lines, findings_at
+from tracer.catalog.labels import Label
 from tracer.facts import Entry, LlmRequest, LlmResponse, Part, QualityJudgment, RejectionDetails, Usage
 from tracer.trace_text import escape_controls
 from tracer.verification import unverified_text

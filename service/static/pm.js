@@ -13,6 +13,12 @@
       localStorage.setItem("theme", root.dataset.theme = dark ? "light" : "dark");
     });
   }
+  if (navigator.clipboard) root.classList.add("copies"); // not where the address is neither TLS nor this machine
+  document.addEventListener("click", async (event) => {
+    if (!event.target.matches?.(".copy")) return;
+    await navigator.clipboard.writeText(event.target.previousElementSibling.textContent);
+    event.target.textContent = "Copied";
+  });
   const here = location.pathname;
   const within = (link) => link.pathname === "/" ? here === "/" || here.startsWith("/tasks") : here.startsWith(link.pathname);
   for (const link of document.querySelectorAll("header nav a")) if (within(link)) link.setAttribute("aria-current", "page");

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import html
+import io
 import json
+import os
+import re
+import time
+import zipfile
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from collector.judge.calibrate import given_labels
-from collector.judge.labels import Label, add_label, read_labels
-from service.pages.task import render
-from service.pages.values import Shown
+from service.pages.charts import Plot, over_time
 from tests.collector.http.scene import opening
 from tests.runner.workspace.support import git
 from tests.service.support import BAD, GOOD, serving
+from tracer.catalog.labels import Label, add_label, read_labels
 from tracer.conversation import default_redactor
-from tracer.statedir import StateDir
+from tracer.statedir import StateDir, user_state_folder
 
 EVIL = "\u202egnp.exe\x1b[31m\x07"
 SEEN = r"\u202egnp.exe\x1b[31m\x07"
@@ -45,11 +53,154 @@ def test_a_task_s_page_says_which_tests_did_not_run(project: Path) -> None:
         assert "not verified</span>" in page.partition("Q7 Test Passed")[2][:200]
 
 
-def test_what_agents_wrote_into_a_session_s_label_is_shown_too() -> None:
-    meta = {"label": EVIL, "provider": EVIL, "model": "", "success": None, "ts": "", "cost_usd": None}
-    page = render("agentic.html", meta=meta, loops=[EVIL], steps=[], left_out=0, counts=[], asked=Shown(""))
-    assert page.count(SEEN) == 4
-    assert "\u202e" not in page
+STEPS: list[dict[str, Any]] = [
+    {"type": "meta", "ts": "2026-01-23T10:30:09", "label": EVIL, "provider": EVIL, "model": "m", "success": True,
+     "cost_usd": 0.5, "tokens": {"input": 10, "output": 5}, "session_id": "s"},
+    {"type": "thought", "text": f"a <thought> {EVIL}"},
+    {"type": "tool", "name": "Bash", "args_summary": "ls", "status": "error"},
+]  # fmt: skip
+
+
+def stored_session(project: Path, name: str, steps: list[dict[str, Any]] = STEPS, **meta: Any) -> Path:
+    """A distilled session, last written two minutes ago."""
+    path = project / ".pm-orchestrator" / "agentic-traces" / name
+    path.write_text("".join(json.dumps(step) + "\n" for step in [steps[0] | meta, *steps[1:]]))
+    os.utime(path, (time.time() - 120, time.time() - 120))
+    return path
+
+
+def test_an_agent_session_is_labelled_audited_redacted_and_exported(project: Path) -> None:
+    name, secret = "trace_20260123_103009_claude.jsonl", "ghp_" + "a1B2" * 9
+    with serving(project, []) as served:
+        path = stored_session(project, name, [*STEPS, {"type": "thought", "text": f"the token is {secret}"}])
+        place = f"/agentic/{name}"
+        page = served.client.get(place).text
+        assert page.count(SEEN) >= 4
+        assert "\u202e" not in page
+        told = served.client.get(f"{place}/export").text
+        assert "a <thought>" in told
+        assert secret not in told
+        assert served.client.post(f"{place}/redact", content="").status_code == 422
+        assert secret in path.read_text()
+        page = served.client.get(f"{place}?audited=true").text
+        assert "line 4: github" in page
+        assert secret not in page
+        done = served.client.post(f"{place}/redact", content="confirmed=yes")
+        assert done.status_code == 303, done.text
+        assert secret not in path.read_text()
+        assert "Nothing found." in served.client.get(f"{place}?audited=true").text
+        assert [kept.read_text().count(secret) for kept in user_state_folder(os.environ).rglob(name)] == [1]
+        body = "author=A&overall=4&flags=odd,+loop"
+        assert served.client.post(f"/sessions/{name}/labels", content=body).headers["location"] == f"{place}#labels"
+        for wanted, count in (("labelled flag:loop score:>3", 1), ("flag:lo", 0), ("flag:lo*", 1), ("run:x*", 0)):
+            assert served.client.get(f"/agentic?q={wanted}").text.count('name="pick"') == count, wanted
+        assert served.client.post("/sessions/no.jsonl/labels", content=body).status_code == 404
+        assert served.client.get("/agentic/no.jsonl/export").status_code == 404
+
+
+def test_a_native_session_is_distilled_by_a_button(project: Path) -> None:
+    folder = Path(os.environ["HOME"]) / ".claude" / "projects" / "-w-shop"
+    folder.mkdir(parents=True)
+    line = {
+        "type": "user",
+        "sessionId": "5e6f7a8b-0000-4000-8000-000000000001",
+        "cwd": str(project),
+        "timestamp": "2026-03-21T14:55:46.000Z",
+        "message": {"role": "user", "content": "Fix the total"},
+    }
+    native = folder / "5e6f7a8b-0000-4000-8000-000000000001.jsonl"
+    native.write_text(json.dumps(line) + "\n")
+    with serving(project, []) as served:
+        assert f'value="{native}"' in served.client.get("/sessions").text
+        for wrong in ("", str(project / "script.jsonl"), "/etc/passwd"):
+            assert served.client.post("/sessions/distill", data={"session": wrong}).status_code == 404, wrong
+        made = served.client.post("/sessions/distill", data={"session": str(native), "run": "fix:total"})
+        assert made.status_code == 303, made.text
+        page = served.client.get(made.headers["location"]).text
+        assert "<h1>fix:total</h1>" in page
+        assert served.client.post("/sessions/distill", data={"session": line["sessionId"]}).status_code == 303
+        assert len(list((project / ".pm-orchestrator" / "agentic-traces").glob("*.jsonl"))) == 1
+
+
+def test_what_a_filter_finds_is_exported_with_its_labels_and_what_was_left_out(project: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    with serving(project, [GOOD, GOOD]) as served:
+        stored_session(project, "trace_20260123_103009_claude.jsonl")
+        for prompt in ("Write login.py", "Again"):
+            served.until_ended(served.client.post("/api/tasks", json={"prompt": prompt}).json()["task_id"])
+        served.client.post("/tasks/task-001/labels", content="author=A&flags=good&comment=yes")
+        kept = [served.client.post("/traces", json=opening()).json()["trace_id"] for _ in range(3)]
+        for trace_id in kept[:2]:
+            served.client.post(f"/traces/{trace_id}/finalize", json={})
+        for trace_id in kept:
+            served.client.post(f"/captures/{trace_id}/labels", content="author=A&overall=4")
+
+        def archive(address: str) -> dict[str, list[dict[str, Any]]]:
+            answer = served.client.get(address)
+            assert answer.status_code == 200, answer.text
+            with zipfile.ZipFile(io.BytesIO(answer.content)) as found:
+                return {name: list(map(json.loads, found.read(name).splitlines())) for name in found.namelist()}
+
+        found = archive("/export/tasks?q=flag:good")
+        assert [row["task_id"] for row in found["set.jsonl"]] == ["task-001"]
+        assert [row["comment"] for row in found["labels.jsonl"]] == ["yes"]
+        (row,) = archive("/export/sessions")["set.jsonl"]
+        assert [line["type"] for line in row["lines"]] == ["meta", "thought", "tool"]
+        found = archive("/export/captures?q=labelled+score:4&format=chat")
+        assert len(found["set.jsonl"]) == len(found["labels.jsonl"]) == 2
+        assert [row["key"] for row in found["left_out.jsonl"]] == kept[2:]
+        assert served.client.get("/export/tasks?q=colour:red").status_code == 422
+        assert served.client.get("/export/tasks?q=flag:none").status_code == 404
+        assert served.client.get(f"/export/captures?q={kept[2]}").status_code == 409
+        for form, begins in (("md", b"# task-001"), ("json", b"{"), ("html", b"<!doctype html>")):
+            answer = served.client.get(f"/tasks/task-001/export?format={form}")
+            assert answer.content.startswith(begins)
+            assert answer.headers["content-disposition"].startswith("attachment")
+        assert json.loads(served.client.get(f"/captures/{kept[0]}/export?format=otlp").content)
+        assert secret not in served.client.get("/labels.jsonl").text
+
+
+def test_charts_follow_the_filter_and_have_every_value(project: Path) -> None:
+    with serving(project, []) as served:
+        for day, cost in ((1, 0.5), (3, 1_234_567.891), (3, None)):
+            name = f"trace_202601{day:02d}_10300{day}_{cost}.jsonl"
+            stored_session(project, name, ts=f"2026-01-{day:02d}T10:30:09", cost_usd=cost, provider="anthropic")
+        stored_session(project, "trace_no_time.jsonl", ts="9999-12-31T00:00:00", cost_usd=3.0, provider="openai")
+        page = served.client.get("/agentic").text
+        assert "most: $1,234,567.89 on 2026-01-03" in page
+        assert "<title>2026-01-01: $0.50</title>" in page
+        assert page.count("<figure>") == 4
+        (link,) = re.findall(r'href="(\?q=[^"]*)">2026-01-03', page)
+        assert served.client.get(f"/agentic{html.unescape(link)}").text.count('name="pick"') == 2
+        assert "<figure>" not in served.client.get("/agentic?q=agent:openai").text
+
+
+@pytest.mark.parametrize(
+    ("days", "unit", "columns"),
+    [
+        (["2026-01-31", "2026-03-01"], "day", 30),
+        (["2024-01-31", "2026-03-01"], "month", 27),
+        (["0001-01-31", "2026-03-01"], "year", 62),
+        (["2026-01-31", "", "later", "9999-12-31"], None, 0),
+    ],
+)
+def test_time_is_drawn_to_scale(days: list[str], unit: str | None, columns: int) -> None:
+    plot = Plot("Count", (("", lambda told: told.get("count", 0)),), lambda told: str(told.get("count", 0)))
+    found = over_time({day: {"count": 1} for day in days}, [plot])
+    assert (found and (found.unit, found.width // 10)) == (unit and (unit, columns))
+
+
+def test_a_task_is_tried_again_and_a_capture_checked_again(project: Path) -> None:
+    with serving(project, [{"error": {"kind": "crash", "message": "no"}}, GOOD]) as served:
+        served.until_ended(served.client.post("/api/tasks", json={"prompt": "Write login.py"}).json()["task_id"])
+        answer = served.client.post("/tasks/task-001/act", content="action=retry")
+        assert answer.headers["location"] == "/tasks/task-002"
+        served.until_ended("task-002")
+        assert "Write login.py</pre>" in served.client.get("/tasks/task-002").text
+        trace_id = served.client.post("/traces", json=opening()).json()["trace_id"]
+        assert served.client.post(f"/captures/{trace_id}/qa").status_code == 409
+        served.client.post(f"/traces/{trace_id}/finalize", json={})
+        assert served.client.post(f"/captures/{trace_id}/qa").headers["location"] == f"/captures/{trace_id}"
 
 
 def test_a_very_long_title_does_not_bury_the_page(project: Path) -> None:

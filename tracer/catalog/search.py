@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from tracer import facts
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.agentic import agentic_row
+from tracer.catalog.labels import labels_told
 from tracer.catalog.store import MARK, continues, open_catalog, refresh
 from tracer.catalog.tasks import task_row
 from tracer.clock import since_iso
@@ -36,9 +37,14 @@ _WORD = re.compile(r"\w+")
 Condition = tuple[str, tuple[Any, ...]]
 
 
+LABELLED = "label_flags is not null"
+"""A row that people gave a label."""
+
+
 class Kind(NamedTuple):
     """One kind of list: terms by the columns they ask about, flags by conditions, orders by expressions.
 
+    `lists` are columns of many values, each between line ends.
     `rows` selects all of them as a table; `tie` are the columns that tell two of equal order apart, `columns` those of
     the result, `totals` the aggregates over all that is found, of the columns `summed`.
     Where rows are `given`, their column `texts` is looked through for words, else the index is.
@@ -56,28 +62,35 @@ class Kind(NamedTuple):
     summed: str
     totals: Mapping[str, str]
     given: tuple[str, ...] = ()
+    lists: Mapping[str, str] = {"flag": "label_flags"}
 
     @property
     def terms(self) -> list[str]:
         """Every term that this kind of list knows."""
         texts = [f"{name}:" for name in TEXTS] if not self.given else []
-        named = [f"{name}:" for name in (*self.words, *self.numbers, "since", "until", "text")]
+        named = [f"{name}:" for name in (*self.words, *self.numbers, *self.lists, "since", "until", "text")]
         return [*named, *texts, *self.flags]
 
 
 class Found(NamedTuple):
-    """A page of rows; `following` is the key of its last row where there are more, `totals` are of all pages."""
+    """A page of rows; `following` is the key of its last row where there are more.
+
+    `totals` are of all pages, `days` the same by the day (`2026-01-31`) of the last update.
+    """
 
     rows: list[Any]
     following: str | None
     totals: dict[str, Any]
+    days: dict[str, dict[str, Any]]
 
 
 TASKS = Kind(
     rows="""select t.*, coalesce(t.final_status, o.status, 'UNFINISHED') as status,
       (select min(created_at) from traces c where c.number = t.number and c.task_id = t.task_id) as began,
-      (select count(*) - 1 from traces c where c.number = t.number and c.task_id = t.task_id) as older
-    from traces t left join temp.open_now o on o.task_id = t.task_id where not exists
+      (select count(*) - 1 from traces c where c.number = t.number and c.task_id = t.task_id) as older,
+      l.score, l.flags as label_flags
+    from traces t left join temp.open_now o on o.task_id = t.task_id
+    left join temp.labels l on l.subject = t.task_id where not exists
       (select 1 from traces n where n.number = t.number and n.task_id = t.task_id and n.ordinal > t.ordinal)""",
     key="task_id",
     tie="number, task_id",
@@ -85,9 +98,11 @@ TASKS = Kind(
       last_event, seq, damaged, name, tokens, worked_ms, verification, sessions, began, older, used""",
     words={"status": "status", "agent": "executor", "model": "model", "task": "task_id", "reason": "reason",
            "verification": "verification", "event": "last_event"},
-    numbers={"cost": "cost_usd", "tokens": "used", "time": "worked_ms / 1000.0", "it": "iterations"},
+    numbers={"cost": "cost_usd", "tokens": "used", "time": "worked_ms / 1000.0", "it": "iterations",
+             "score": "score"},
     flags={"failed": "status in ('INCOMPLETE', 'ERROR', 'CANCELLED')", "rejected": "rejected > 0",
-           "verified": "verification = 'verified'", "open": "final_status is null"},
+           "verified": "verification = 'verified'", "open": "final_status is null",
+           "labelled": LABELLED},
     orders={"number": "number", "updated": "updated_at", "started": "began", "cost": "coalesce(cost_usd, -1)",
             "tokens": "used", "time": "worked_ms", "iterations": "iterations", "title": "lower(title)",
             "status": "status", "agent": "executor"},
@@ -97,16 +112,17 @@ TASKS = Kind(
             "judged": "sum(judged)", "rejected": "sum(rejected)", "verified": "sum(verification = 'verified')"},
 )  # fmt: skip
 SESSIONS = Kind(
-    rows="select *, case success when 1 then 'ok' when 0 then 'failed' else 'unknown' end as outcome from agentic",
+    rows="""select a.*, case success when 1 then 'ok' when 0 then 'failed' else 'unknown' end as outcome,
+      l.score, l.flags as label_flags from agentic a left join temp.labels l on l.subject = a.name""",
     key="name",
     tie="name",
     columns="""name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools,
       errors, thoughts, size, native_bytes, used, agents, prompt""",
     words={"agent": "provider", "model": "model", "outcome": "outcome", "op": "operation", "module": "module",
-           "session": "session_id", "label": "label"},
+           "session": "session_id", "run": "label"},
     numbers={"cost": "cost_usd", "tokens": "used", "time": "duration_s", "errors": "errors", "tools": "tools",
-             "thoughts": "thoughts", "agents": "agents"},
-    flags={"failed": "success = 0"},
+             "thoughts": "thoughts", "agents": "agents", "score": "score"},
+    flags={"failed": "success = 0", "labelled": LABELLED},
     orders={"ended": "ts", "cost": "coalesce(cost_usd, -1)", "tokens": "coalesce(used, -1)",
             "time": "coalesce(duration_s, -1)", "errors": "coalesce(errors, -1)", "tools": "coalesce(tools, -1)",
             "thoughts": "coalesce(thoughts, -1)", "label": "lower(label)", "agent": "provider", "model": "model"},
@@ -141,6 +157,7 @@ def search_tasks(
             told = status_of(task_id) or ("AWAITING_RESPONSE" if waits else "")
             told = told or ("UNFINISHED" if state_dir.writer_of(task_id) is None else "RUNNING")
             connection.execute("insert or replace into open_now values (?, ?)", (task_id, told))
+        _with_labels(connection, state_dir, "task")
         found = _search(connection, TASKS, text, sort or "-number", after, limit, state_dir, more)
     return found._replace(rows=[task_row(row, state_dir) for row in found.rows])
 
@@ -152,8 +169,14 @@ def search_sessions(
     folder = os.fspath(state_dir.agentic_traces)
     with closing(open_catalog(state_dir)) as connection:
         refresh(connection, state_dir)
+        _with_labels(connection, state_dir, "session")
         found = _search(connection, SESSIONS, text, sort or "-ended", after, limit, state_dir, ("1", ()))
     return found._replace(rows=[agentic_row(folder, row) for row in found.rows])
+
+
+def _with_labels(connection: sqlite3.Connection, state_dir: StateDir, kind: str) -> None:
+    connection.execute("create temp table labels (subject text primary key, score real, flags text)")
+    connection.executemany("insert into labels values (?, ?, ?)", labels_told(state_dir, kind))
 
 
 def search_rows(
@@ -191,10 +214,13 @@ def _search(
     descending = sort.startswith("-")
     order, less, turned = kind.orders[name], "<" if descending else ">", " desc" if descending else ""
     # What is found, once: totals, cursor and page are looked up in it.
-    summed = f"select {kind.key} as key, {kind.tie}, {order} as sorted, {kind.summed} from ({kind.rows}) where {where}"
+    summed = f"select {kind.key} as key, {kind.tie}, {order} as sorted, {kind.summed}"
+    summed += f", substr({kind.updated}, 1, 10) as day from ({kind.rows}) where {where}"
     connection.execute(f"create temp table found as {summed}", values)
-    aggregates = connection.execute(f"select {', '.join(kind.totals.values())} from found").fetchone()
-    totals = dict(zip(kind.totals, aggregates, strict=True))
+    aggregates = ", ".join(kind.totals.values())
+    totals = dict(zip(kind.totals, connection.execute(f"select {aggregates} from found").fetchone(), strict=True))
+    daily = connection.execute(f"select day, {aggregates} from found group by day order by day")
+    days = {day: dict(zip(kind.totals, told, strict=True)) for day, *told in daily}
     beyond, place = "1", ()
     if after is not None:
         at = f"select {order}, {kind.tie} from ({kind.rows}) where {kind.key} = ?"
@@ -209,7 +235,7 @@ def _search(
     page = f"select {kind.columns}, {kind.key} from ({kind.rows}) where ({kind.tie}) in (select {kind.tie} {shown})"
     rows = {row[-1]: row[:-1] for row in connection.execute(page, given)}
     following = keys[limit - 1] if limit is not None and len(keys) > limit else None
-    return Found([rows[key] for key in keys[:limit]], following, totals)
+    return Found([rows[key] for key in keys[:limit]], following, totals, days)
 
 
 # The language
@@ -224,6 +250,8 @@ def _conditions(kind: Kind, text: str) -> Iterator[Condition]:
             yield _text(kind, name, unquoted(rest, term))
         elif name in kind.words:
             yield _words(kind.words[name], unquoted(rest, term))
+        elif name in kind.lists:
+            yield _words(kind.lists[name], unquoted(rest, term), around="%\n{}\n%")
         elif name in kind.numbers:
             yield _numbers(kind.numbers[name], unquoted(rest, term), term)
         elif name in {"since", "until"}:
@@ -234,9 +262,9 @@ def _conditions(kind: Kind, text: str) -> Iterator[Condition]:
             raise UsageError(f"unknown filter term {name!r}", why=why, next_step=f"terms are {' '.join(kind.terms)}")
 
 
-def _words(column: str, given: str) -> Condition:
+def _words(column: str, given: str, *, around: str = "{}") -> Condition:
     found = [value.lower() for value in given.split(",") if value]
-    patterns = [re.sub(r"([\\%_])", r"\\\1", value).replace("*", "%") for value in found]
+    patterns = [around.format(re.sub(r"([\\%_])", r"\\\1", value).replace("*", "%")) for value in found]
     return "(" + " or ".join(rf"lower({column}) like ? escape '\'" for _ in patterns) + ")", tuple(patterns)
 
 

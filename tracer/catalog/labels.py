@@ -1,7 +1,7 @@
-"""What people say of tasks and captures, or of one of their events: scores, flags, comments; appended, never changed.
+"""What people say of tasks, agent sessions and captures, or of one of their events: scores, flags, comments.
 
-One JSON object a line in `labels.jsonl` of the state directory, redacted before it is written. Of what one author says
-of one subject the newest counts; all of it stays as the history.
+One JSON object a line in `labels.jsonl` of the state directory, appended and never changed, redacted before it is
+written. Of what one author says of one subject the newest counts; all of it stays as the history.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tracer.statedir import StateDir
 
 
 class Label(NamedTuple):
-    """One label; `kind` is task or capture, `step` the number of the event it is about, None for the whole."""
+    """One label; `kind` is task, session or capture, `step` the number of the event it is about, None for the whole."""
 
     kind: str
     subject: str
@@ -90,6 +90,18 @@ def mean_scores(labels: Iterable[Label]) -> dict[str, float]:
         for name, score in one.scores.items():
             given.setdefault(name, []).append(score)
     return {name: sum(scores) / len(scores) for name, scores in given.items()}
+
+
+def labels_told(state_dir: StateDir, kind: str) -> list[tuple[str, float | None, str]]:
+    """By subject what a filter asks of labels: the mean overall score, and the flags, each between line ends."""
+    return [
+        (
+            subject,
+            mean_scores(given).get("overall"),
+            "\n".join(["", *(flag for one in given for flag in one.flags), ""]),
+        )
+        for subject, given in newest(read_labels(state_dir, kind=kind)).items()
+    ]
 
 
 def _label(told: Mapping[str, Any]) -> Label:

@@ -54,6 +54,20 @@ def _file(state_dir: StateDir, database: str) -> Path:
     return Path(database).expanduser() if database else state_dir.root / "collector.sqlite"
 
 
+async def check_places(state_dir: StateDir, settings: Settings, *, environ: Mapping[str, str]) -> str:
+    """What database and blobs are, once both have answered; nothing is made. Raises what their use would."""
+    chosen = collector_settings(settings)
+    store, folder = shown_store(state_dir, settings), state_dir.root / "collector-blobs"
+    if is_postgres(chosen.database):
+        from collector.store.postgres.jobs import check_database  # psycopg and pgqueuer (700 ms)
+
+        store += f" ({await check_database(chosen.database)})"
+    else:
+        await FolderBlobs(_file(state_dir, chosen.database).parent).check()
+    await open_blobs(chosen.blobs, default=folder, environ=environ).check()
+    return f"{store}, blobs in {chosen.blobs or folder}"
+
+
 @asynccontextmanager
 async def _open_store(state_dir: StateDir, database: str) -> AsyncIterator[TraceStore]:
     if is_postgres(database):

@@ -54,16 +54,22 @@ async def healthz() -> Health:
 
 @health.get("/readyz", responses=responses(403, 429, 503))
 async def readyz(request: Request) -> Health:
-    """The state directory and the collector's store can be used."""
+    """The state directory, the collector's database and the place of its blobs can be used."""
     state = state_of(request)
     await state.collector.store.pending_traces(limit=1)
+    await state.collector.blobs.check()
     if not await asyncio.to_thread(state.state_dir.traces.is_dir):
         raise UnavailableError("the state directory is not there", next_step="pm doctor")
     disk = await asyncio.to_thread(os.statvfs, state.state_dir.root)
     if disk.f_flag & os.ST_RDONLY:
         raise UnavailableError("the disk is read-only", why=str(state.state_dir.root), next_step="mount it writable")
-    if disk.f_bavail * disk.f_frsize < _LEAST_ROOM:
-        raise UnavailableError("the disk is full", why=str(state.state_dir.root), next_step="free space on it")
+    room = disk.f_bavail * disk.f_frsize
+    if room < _LEAST_ROOM:
+        raise UnavailableError(
+            f"the disk is nearly full: {room >> 20} MiB free, {_LEAST_ROOM >> 20} MiB are kept for what is under way",
+            why=f"{state.state_dir.root}; writes are taken until nothing is free",
+            next_step="free space there, or pm admin prune tasks, blobs, uploads",
+        )
     return Health(status="ok")
 
 

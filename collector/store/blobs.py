@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
@@ -15,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple, Protocol
 from collector.store.port import TraceStore
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.clock import now_epoch_ms
-from tracer.errors import NotFoundError, RecordError, TraceError
+from tracer.errors import NotFoundError, RecordError, TraceError, UnavailableError
 
 CHUNK: Final = 1 << 20
 _BATCH: Final = 500
@@ -31,6 +32,10 @@ class BlobInfo(NamedTuple):
 
 class CollectorBlobs(Protocol):
     """The blob port (contracts 8); may raise RecordError or TraceError (a folder), UnavailableError (a bucket)."""
+
+    async def check(self) -> None:
+        """Raise what any use would, where the place itself cannot be used (no such bucket, no rights, no answer)."""
+        ...
 
     async def put_bytes(self, data: bytes) -> str:
         """Store `data` durably; its id. Putting the same bytes again is the same."""
@@ -66,6 +71,13 @@ class FolderBlobs:
 
     def __init__(self, root: Path) -> None:
         self.files = DirectoryBlobs(root)
+
+    async def check(self) -> None:
+        root = next(each for each in (self.files.root, *self.files.root.parents) if each.exists())
+        if not await asyncio.to_thread(os.access, root, os.W_OK | os.X_OK):
+            raise UnavailableError(
+                "blobs cannot be kept", why=f"{str(root)!r} cannot be written", next_step="change its owner"
+            )
 
     async def put_bytes(self, data: bytes) -> str:
         return await asyncio.to_thread(self.files.put_bytes, data)

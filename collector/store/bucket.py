@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 _ID: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _SPOOL: Final = 8 << 20
+_CHECK_S: Final = 5.0
+_SAID: Final = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
+_TROUBLE: Final = (BaseError, FileNotFoundError)
+"""What the library raises; the second where an upload finds no bucket."""
 
 
 def open_bucket(url: str, *, environ: Mapping[str, str]) -> BucketBlobs:
@@ -31,11 +37,15 @@ def open_bucket(url: str, *, environ: Mapping[str, str]) -> BucketBlobs:
     parts = urlsplit(url)
     if parts.scheme != "s3" or not parts.netloc or parts.query or parts.fragment:
         raise ConfigError(f"{url!r} is no place for blobs", next_step="name a folder, or s3://BUCKET/PREFIX")
+    for name in [each for each in os.environ if each.startswith("AWS_") and not os.environ[each]]:
+        del os.environ[name]  # the library reads them by itself, and takes an empty endpoint or key for one
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or environ.get("AWS_ENDPOINT")
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise ConfigError(f"AWS_ENDPOINT_URL is {endpoint!r}", next_step="give it with http:// or https://")
     config: S3Config = {"region": environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"}
     if endpoint:
         config["endpoint"] = endpoint
-    if "AWS_ACCESS_KEY_ID" in environ:
+    if environ.get("AWS_ACCESS_KEY_ID"):
         config["access_key_id"] = environ["AWS_ACCESS_KEY_ID"]
         config["secret_access_key"] = environ.get("AWS_SECRET_ACCESS_KEY", "")
     if environ.get("AWS_SESSION_TOKEN"):
@@ -57,6 +67,14 @@ class BucketBlobs:
         self._store = store
         self._root = root
 
+    async def check(self) -> None:
+        try:
+            async with asyncio.timeout(_CHECK_S):
+                async for _page in obstore.list(self._store, "none"):  # answered alike with and without contents
+                    return
+        except (*_TROUBLE, TimeoutError) as error:
+            raise self._unreachable(error) from error
+
     async def put_bytes(self, data: bytes) -> str:
         """Store `data`; its id. What is there already is not sent again."""
         blob_id = blob_id_of(data)
@@ -64,7 +82,7 @@ class BucketBlobs:
         try:
             if not await self._is_there(key, len(data)):
                 await obstore.put_async(self._store, key, data)
-        except BaseError as error:
+        except _TROUBLE as error:
             raise self._unreachable(error) from error
         return blob_id
 
@@ -78,7 +96,7 @@ class BucketBlobs:
         try:
             if not await self._is_there(_key(blob_id), length):
                 await obstore.put_async(self._store, _key(blob_id), file)
-        except BaseError as error:
+        except _TROUBLE as error:
             raise self._unreachable(error) from error
         return blob_id
 
@@ -113,7 +131,7 @@ class BucketBlobs:
                 yield bytes(chunk)
         except (NoObjectError, FileNotFoundError) as error:
             raise NotFoundError(f"no blob {blob_id!r}", why=f"{self.get_uri(blob_id)!r} does not exist") from error
-        except BaseError as error:
+        except _TROUBLE as error:
             raise self._unreachable(error) from error
 
     async def stored(self) -> AsyncIterator[BlobInfo]:
@@ -123,7 +141,7 @@ class BucketBlobs:
                     blob_id = "sha256:" + "".join(meta["path"].rsplit("/", 2)[-2:])
                     if _ID.fullmatch(blob_id):
                         yield BlobInfo(blob_id, meta["size"], int(meta["last_modified"].timestamp() * 1000))
-        except BaseError as error:
+        except _TROUBLE as error:
             raise self._unreachable(error) from error
 
     async def delete(self, blob_ids: Iterable[str]) -> int:
@@ -133,7 +151,7 @@ class BucketBlobs:
             if size is not None:
                 try:
                     await obstore.delete_async(self._store, _key(blob_id))
-                except BaseError as error:
+                except _TROUBLE as error:
                     raise self._unreachable(error) from error
                 freed += size
         return freed
@@ -146,13 +164,15 @@ class BucketBlobs:
             return (await obstore.head_async(self._store, key))["size"]
         except (NoObjectError, FileNotFoundError):
             return None
-        except BaseError as error:
+        except _TROUBLE as error:
             raise self._unreachable(error) from error
 
-    def _unreachable(self, error: BaseError) -> UnavailableError:
+    def _unreachable(self, error: Exception) -> UnavailableError:
+        said = _SAID.search(str(error))
+        why = ": ".join(said.groups()) if said else str(error).partition("\n")[0] or f"no answer within {_CHECK_S:g} s"
         return UnavailableError(
             f"the blob store {self._root!r} cannot be used",
-            why=beginning(str(error).partition("\n")[0], 300),
+            why=beginning(why, 300),
             next_step="check the bucket, AWS_ENDPOINT_URL and the keys",
         )
 

@@ -47,6 +47,20 @@ def test_each_executor_is_shown_with_its_version_and_what_keeps_it_from_being_us
     assert row["status"] == "ok", "one that could be asked is enough"
 
 
+def test_the_places_of_the_collector_are_tried_and_nothing_is_made(project: Path, tmp_path: Path) -> None:
+    assert found(project, "collector")["found"] == "none here"
+    row = found(project, "collector", PM_COLLECTOR_DATABASE=str(tmp_path / "c.sqlite"))
+    assert (row["status"], f"SQLite {tmp_path}/c.sqlite, blobs in " in row["found"]) == ("ok", True)
+    assert not (tmp_path / "c.sqlite").exists()
+    row = found(project, "collector", PM_COLLECTOR_DATABASE="postgresql://pm:hidden@127.0.0.1:1/pm")
+    assert (row["status"], "hidden" in str(row)) == ("fail", False)
+    assert "the collector's database cannot be reached: " in row["found"]
+    bucket = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    row = found(project, "collector", PM_COLLECTOR_BLOBS="s3://captures/blobs", **bucket)
+    assert (row["status"], "s3://captures/blobs" in row["found"]) == ("fail", True)
+    assert "AWS_ENDPOINT_URL" in row["next_step"]
+
+
 def test_a_key_without_its_package_is_said_and_an_agent_that_is_here_is_taken_instead(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, TypeVar
@@ -72,8 +73,8 @@ class PostgresStore:
         self._dsn = dsn
         self._on_finalize = on_finalize
         self._answers = True
-        self._pool = _pool(dsn, pool_size)
-        self._gates = _pool(dsn, _GATES)
+        self._pool = _pool(dsn, pool_size, check=self._check)
+        self._gates = _pool(dsn, _GATES, check=self._check)
 
     async def start(self) -> None:
         """Connect, bring the tables up to date, go on with removals that a crash cut off."""
@@ -111,16 +112,22 @@ class PostgresStore:
             ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if connection is not None and connection.closed:
-                await self._lost()
+                self._answers = False
             raise UnavailableError(
                 "the collector's database did not answer", why=first_line(error), next_step="send it again"
             ) from error
 
-    async def _lost(self) -> None:
-        """A connection was lost, so others are: each that is dead would fail one call after the database is back."""
-        self._answers = False
-        for pool in (self._pool, self._gates):
-            await pool.check()
+    async def _check(self, connection: Connection) -> None:
+        """Try a connection on which something came while nobody used it: the server ended it, as a restart does.
+
+        Looking costs microseconds; asking the server would be one more round trip for each call. Raises where it is
+        dead: the pool makes another, and no call fails once the database is back.
+        """
+        look = select.poll()
+        look.register(connection.fileno(), select.POLLIN)
+        if look.poll(0):
+            self._answers = False
+            await psycopg_pool.AsyncConnectionPool.check_connection(connection)
 
     async def _write(self, work: Callable[[Connection], Awaitable[_Result]]) -> _Result:
         """`work` in a transaction, again where another transaction made it impossible."""
@@ -330,7 +337,9 @@ class PostgresStore:
 _GATE: Final = {"": "SELECT pg_advisory_xact_lock(%s)", "_shared": "SELECT pg_advisory_xact_lock_shared(%s)"}
 
 
-def _pool(dsn: str, size: int) -> psycopg_pool.AsyncConnectionPool[Connection]:
+def _pool(
+    dsn: str, size: int, *, check: Callable[[Connection], Awaitable[None]]
+) -> psycopg_pool.AsyncConnectionPool[Connection]:
     return psycopg_pool.AsyncConnectionPool(
         dsn,
         min_size=1,
@@ -340,6 +349,7 @@ def _pool(dsn: str, size: int) -> psycopg_pool.AsyncConnectionPool[Connection]:
         reconnect_timeout=_RECONNECT_S,  # then each call tries anew; by itself the pool would wait longer and longer
         kwargs={"autocommit": True},
         configure=_configure,
+        check=check,
         open=False,
     )
 

@@ -314,6 +314,20 @@ def _captures(context: Context) -> Check:
     return Check("captures", "ok", f"{len(here)} here, none waits to be sent")
 
 
+def _collector(context: Context) -> Check:
+    """The database and the place of blobs that `pm serve` and the workers use, with this command's environment."""
+    settings = context.settings()
+    given = settings.get("collector.database") or settings.get("collector.blobs")
+    if not given and not (context.state_root / "collector.sqlite").exists():
+        return Check("collector", "ok", "none here")
+    import asyncio
+
+    from collector.opening import check_places
+
+    found = asyncio.run(check_places(context.state_dir, settings, environ=context.environ))
+    return Check("collector", "ok", one_line(found, 300))
+
+
 def _clock(context: Context) -> Check:
     now = now_epoch_ms()
     if now < _BUILT_MS:
@@ -341,6 +355,7 @@ CHECKS: dict[str, Callable[[Any], Check]] = {
     "ports": _ports,
     "traces": _traces,
     "captures": _captures,
+    "collector": _collector,
     "clock": _clock,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,6 +16,7 @@ from collector.opening import open_blobs
 from collector.store import bucket
 from collector.store.blobs import CollectorBlobs, FolderBlobs
 from collector.store.bucket import BucketBlobs
+from tests.service.support import serving
 from tests.support.s3 import BUCKET, s3_environment
 from tracer.blobs import blob_id_of
 from tracer.errors import ConfigError, NotFoundError, TraceError, UnavailableError, UsageError
@@ -126,6 +128,35 @@ async def test_a_bucket_that_cannot_be_reached_is_unavailable(tmp_path: Path) ->
         await blobs.put_bytes(DATA)
 
 
+@pytest.mark.parametrize("empty", ["AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY"])
+def test_an_empty_variable_of_aws_is_as_one_that_is_not_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: str
+) -> None:
+    for name in empty.split():
+        monkeypatch.setenv(name, "")
+    blobs = open_blobs("s3://captures", default=tmp_path, environ={"AWS_REGION": "eu-west-1"})
+    assert isinstance(blobs, bucket.BucketBlobs)
+    config = blobs._store.config
+    assert not {"endpoint", "access_key_id", "secret_access_key"} & {name for name, kept in config.items() if not kept}
+    assert not set(empty.split()) & set(os.environ), "the library reads them by itself"
+
+
+async def test_a_bucket_that_is_not_there_is_told_and_makes_the_service_not_ready(
+    endpoint: dict[str, str], project: Path
+) -> None:
+    blobs = open_blobs("s3://nosuch/x", default=project, environ=endpoint)
+    for use in (blobs.check(), blobs.put_bytes(DATA), blobs.put_file(io.BytesIO(DATA))):
+        with pytest.raises(UnavailableError, match="cannot be used") as told:
+            await use
+        assert "NoSuchBucket" in told.value.why or "404" in told.value.why
+    await open_blobs(f"s3://{BUCKET}/x", default=project, environ=endpoint).check()
+    with serving(project, [], given={**endpoint, "PM_COLLECTOR_BLOBS": "s3://nosuch/x"}) as served:
+        answer = await asyncio.to_thread(served.client.get, "/readyz")
+        assert (answer.status_code, "NoSuchBucket" in answer.text, "s3://nosuch/x" in answer.text) == (503, True, True)
+
+
 def test_other_addresses_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         open_blobs("ftp://host/x", default=tmp_path, environ={})
+    with pytest.raises(ConfigError, match="AWS_ENDPOINT_URL"):
+        open_blobs("s3://captures", default=tmp_path, environ={"AWS_ENDPOINT_URL": "minio:9000"})

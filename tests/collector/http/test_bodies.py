@@ -50,7 +50,10 @@ def test_readiness_knows_a_full_and_a_read_only_disk(project: Path, monkeypatch:
         for name, value in (("f_flag", os.ST_RDONLY), ("f_bavail", 10)):
             disk: Any = type("Full", (Disk,), {name: value})
             monkeypatch.setattr(os, "statvfs", lambda path, disk=disk: disk)
-            assert (name, served.client.get("/readyz").status_code) == (name, 503)
+            answer = served.client.get("/readyz")
+            assert (name, answer.status_code) == (name, 503)
+        assert "0 MiB free, 64 MiB are kept" in answer.json()["detail"]
+        assert "pm admin prune" in answer.json()["next"]
         monkeypatch.setattr(os, "statvfs", real)
         assert served.client.get("/readyz").status_code == 200
 

@@ -65,4 +65,8 @@ def test_while_the_database_is_away_the_answer_is_503_and_afterwards_nothing_is_
         assert _until_stored(capture, 2).json()["seq_last"] == 2  # from here on no call fails any more
         assert served.client.get("/readyz").status_code == 200
         assert [each["seq"] for each in capture.get("/events").json()["events"]] == [1, 2]
+        for number in (3, 4):  # a restart between two calls costs none of them: no connection that died is used
+            postgres.halt()
+            postgres.start()
+            assert [capture.append(event(number)).status_code, capture.get().status_code] == [200, 200]
         assert capture.post("/finalize").status_code == 202

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from collector.store.port import TraceRow
-from collector.store.postgres.jobs import enqueue, install_queue
+from collector.store.postgres.jobs import check_database, connected, enqueue, install_queue
 from collector.store.postgres.store import PostgresStore, open_postgres
 from collector.work.attempt import open_starts
 from collector.work.worker import QueueLimits, SharedPace, reconcile, run_queue_worker
@@ -218,8 +218,29 @@ async def test_installing_twice_at_once_is_harmless(postgres_dsn: str) -> None:
     assert await queued(postgres_dsn) == []
 
 
+async def test_who_may_not_make_tables_is_told_before_any_is_made(postgres_dsn: str) -> None:
+    name = f"reader_{os.getpid()}"
+    async with connected(postgres_dsn) as connection:
+        await connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'x'")
+        await connection.execute("ALTER SCHEMA public OWNER TO pg_database_owner")  # as a new database has it
+        try:
+            dsn = psycopg.conninfo.make_conninfo(postgres_dsn, user=name, password="x")
+            for use in (check_database, install_queue):
+                with pytest.raises(ConfigError, match=f"the user {name} may not make tables") as told:
+                    await use(dsn)
+                assert "OWNER TO" in told.value.next_step
+            assert (await check_database(postgres_dsn)).startswith("PostgreSQL 1")
+            await connection.execute(f"ALTER DATABASE {connection.info.dbname} OWNER TO {name}")
+            await install_queue(dsn)
+            await install_queue(dsn)
+        finally:
+            await connection.execute(f"ALTER DATABASE {connection.info.dbname} OWNER TO CURRENT_USER")
+            await connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
+            await connection.execute(f"DROP ROLE {name}")
+
+
 async def test_a_database_that_is_away_is_said_so() -> None:
-    with pytest.raises(UnavailableError, match="job database"):
+    with pytest.raises(UnavailableError, match="database cannot be reached"):
         await install_queue("postgresql://nobody@127.0.0.1:1/none")
 
 

@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import unquote
 
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import ParseError, iterparse
 
+from runner.checks.project_settings import json_object
 from runner.gate.criterion import ChangedFile
 from runner.gate.line_map import line_map
 from runner.processes.command import ProcessResult
@@ -120,32 +122,58 @@ _TOLD_BY_CONTEXT: Final = """
 SELECT DISTINCT file.path, context.context FROM context
 JOIN (SELECT file_id, context_id FROM line_bits UNION SELECT file_id, context_id FROM arc) AS ran
 ON ran.context_id = context.id JOIN file ON file.id = ran.file_id WHERE context.context != ''"""
+_MOST_PROCESSES: Final = 2_000
 # Files that are called by their folder's name; Go's tests call their package.
 _BY_FOLDER: Final = re.compile(r"(?:^|/)(?:__init__|index|mod|lib|main)\.\w+$|\.go$")
 
 
 def reached_by(tree: Path, seen_as: Path, list_tests: Callable[[], Collection[str]]) -> dict[str, list[str]]:
-    """By path, the listed tests that ran it, where a run left data of coverage.py with contexts in `tree`."""
-    place = tree / ".coverage"
+    """By path, the listed tests that ran it, where a run left in `tree` what says so.
+
+    That is data of coverage.py with contexts, or V8's of each process as c8 keeps it. Go's profiles name no test.
+    """
+    ran = _by_contexts(tree / ".coverage", seen_as)
+    processes = _by_processes(tree / "coverage" / "tmp", seen_as)
+    tests = list_tests() if ran or processes else ()
+    own = [[path for path in files if path in tests] for files in processes]
+    if all(len(one) < 2 for one in own):  # several tests of one process cannot be told apart
+        ran += ((path, one[0]) for files, one in zip(processes, own, strict=True) if one for path in files)
+    by_module = {path.rpartition(".")[0].replace("/", "."): path for path in tests}
+    found: dict[str, list[str]] = {}
+    for path, context in ran:
+        file = context.partition("::")[0]  # tests/test_a.py::test_x|run, or tests.test_a.Case.test_x
+        names = (file.rsplit(".", parts)[0] for parts in range(1, 4))
+        test = file if file in tests else next((by_module[name] for name in names if name in by_module), None)
+        listed = found.setdefault(path, [])
+        if test is not None and test not in listed:
+            listed.append(test)
+    return found
+
+
+def _by_contexts(place: Path, seen_as: Path) -> list[tuple[str, str]]:
     if not place.is_file() or place.is_symlink():
-        return {}
+        return []
     import sqlite3  # 8 ms, where there is such data
 
     try:
         with sqlite3.connect(f"file:{place}?mode=ro&immutable=1", uri=True) as data:
             rows = data.execute(_TOLD_BY_CONTEXT).fetchall()
     except sqlite3.Error:
-        return {}
-    tests = list_tests()
-    by_module = {path.rpartition(".")[0].replace("/", "."): path for path in tests}
-    found: dict[str, list[str]] = {}
-    for path, context in rows:
-        file = context.partition("::")[0]  # tests/test_a.py::test_x|run, or tests.test_a.Case.test_x
-        names = (file.rsplit(".", parts)[0] for parts in range(1, 4))
-        test = file if file in tests else next((by_module[name] for name in names if name in by_module), None)
-        listed = found.setdefault(os.path.relpath(path, seen_as), [])
-        if test is not None and test not in listed:
-            listed.append(test)
+        return []
+    return [(os.path.relpath(path, seen_as), context) for path, context in rows]
+
+
+def _by_processes(folder: Path, seen_as: Path) -> list[list[str]]:
+    """The files below the workspace that each process loaded; nothing where one cannot be read."""
+    inside = seen_as.as_uri() + "/"
+    found = []
+    for place in sorted(folder.glob("coverage-*.json"))[:_MOST_PROCESSES]:
+        try:
+            told = [] if place.is_symlink() else json_object(place.read_text("utf-8"))["result"]
+            urls = [str(one["url"]) for one in told]
+        except (OSError, UnicodeDecodeError, LookupError, TypeError):
+            return []
+        found.append([unquote(url.removeprefix(inside)) for url in urls if url.startswith(inside)])
     return found
 
 

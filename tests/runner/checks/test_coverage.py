@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -82,4 +83,27 @@ def test_which_tests_ran_a_file_is_read_from_the_data_of_a_run_with_contexts(tmp
     }
     assert files_reaching(["shop.py"], tests, found) == ["tests/test_a.py"]
     (tmp_path / ".coverage").write_bytes(b"rubbish")
+    assert reached_by(tmp_path, tmp_path, lambda: tests) == {}
+
+
+def test_which_tests_loaded_a_file_is_read_from_what_v8_left_of_each_process(tmp_path: Path) -> None:
+    """As c8 keeps it, and NODE_V8_COVERAGE=coverage/tmp makes it."""
+    tests = {"test/a b.test.js": "", "test/b.test.js": ""}
+
+    def left(number: int, *paths: str) -> None:
+        place = tmp_path / "coverage" / "tmp" / f"coverage-{number}-1-0.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        urls = ["node:internal/main", "evalmachine", *((tmp_path / path).as_uri() for path in paths)]
+        place.write_text(json.dumps({"result": [{"scriptId": "1", "url": url, "functions": []} for url in urls]}))
+
+    left(1, "test/a b.test.js", "a.js")
+    left(2, "test/b.test.js", "b.js", "a.js")
+    left(3, "tools/runner.js")
+    found = reached_by(tmp_path, tmp_path, lambda: tests)
+    assert (found["a.js"], found["b.js"]) == (["test/a b.test.js", "test/b.test.js"], ["test/b.test.js"])
+    assert files_reaching(["b.js"], tests, found) == ["test/b.test.js"]
+    left(4, "test/b.test.js", "test/a b.test.js", "c.js")  # one process for several: which of them ran what is unknown
+    assert reached_by(tmp_path, tmp_path, lambda: tests) == {}
+    left(4, "c.js")
+    (tmp_path / "coverage" / "tmp" / "coverage-5-1-0.json").write_text("{")
     assert reached_by(tmp_path, tmp_path, lambda: tests) == {}

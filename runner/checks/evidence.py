@@ -123,7 +123,7 @@ async def gather(
         options=dict(options or {}),
     )
     if error_kind is not None or status == "TIMEOUT":
-        return evidence
+        return evidence._replace(not_checked={command.kind: _NO_ANSWER for command in commands})
     ran: list[CommandResult] = []
     not_checked: dict[CommandKind, NotVerified] = {}
     run_check = run_check or running_checks()
@@ -141,6 +141,7 @@ async def gather(
     return evidence._replace(commands=tuple(ran), not_checked=not_checked, tests=tests)
 
 
+_NO_ANSWER = NotVerified(why="the agent gave no answer, so it was not run", next="pm resume")
 # Tools of agents that write the one file they name. What a shell command writes is not seen.
 _WRITERS = frozenset({"write", "edit", "multiedit", "notebookedit", "write_file", "replace", "edit_file"})
 _SCRATCH = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/folders", "/dev")  # noqa: S108 - looked at, not used

@@ -292,7 +292,7 @@ def _test_faults(tests: SuiteEvidence) -> Iterator[Place]:
     told = (
         (tests.broken, before, "make the code meet them as they were"),
         (tests.failing, f"tests fail in {tests.command}", "correct what the tests report; do not weaken them"),
-        (tests.unfixed, "tests of what this task changed still fail", "make the code meet them"),
+        (tests.unfixed, "tests that failed before the task still fail", "make the code meet them"),
         (tests.removed, "tests that ran before do not run any more", "put them back"),
     )
     for names, what, advice in told:

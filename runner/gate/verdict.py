@@ -46,21 +46,21 @@ def team_criteria(found: Iterable[EntryPoint] | None = None) -> tuple[Criterion,
         return ()
     from importlib.metadata import entry_points  # 20 ms, only where a team has criteria
 
-    points = entry_points(group=GROUP) if found is None else found
-    return tuple(sorted((_load(point) for point in points), key=lambda criterion: criterion.id))
+    kept: dict[str, Criterion] = {}
+    for point in entry_points(group=GROUP) if found is None else found:
+        one = _load(point)
+        if kept.setdefault(one.id, one) != one:
+            kept[one.id] = _broken(point, f"two have the id {one.id}; {point.value!r} is one")._replace(id=one.id)
+    return tuple(kept[number] for number in sorted(kept))
 
 
 def _is_installed() -> bool:
     """Whether any installed distribution names the group."""
     group = GROUP.encode()
     for place in sys.path:
-        try:
-            listed = [one for one in Path(place or ".").iterdir() if one.name.endswith("-info")]
-        except OSError:  # no folder
-            continue
-        for distribution in listed:
+        for listed in Path(place or ".").glob("*-info/entry_points.txt"):
             with suppress(OSError):
-                if group in (distribution / "entry_points.txt").read_bytes():
+                if group in listed.read_bytes():
                     return True
     return False
 
@@ -75,8 +75,9 @@ def _load(point: EntryPoint) -> Criterion:
             return _broken(point, f"the id {loaded.id!r} is reserved for built-in criteria")
         return loaded if loaded.explain else loaded._replace(explain=(loaded.check.__doc__ or "").strip())
     if callable(loaded):
-        name = str(getattr(loaded, "__doc__", None) or point.name).strip().split("\n", 1)[0].rstrip(".")
-        return Criterion(id=point.name, name=name, check=loaded, explain=str(getattr(loaded, "__doc__", "") or ""))
+        text = str(loaded.__doc__ or "").strip()
+        name = (text or point.name).split("\n", 1)[0].rstrip(".")
+        return Criterion(id=point.name, name=name, check=loaded, explain=text)
     return _broken(point, f"{point.value!r} is neither a Criterion nor a function")
 
 
@@ -101,22 +102,21 @@ def _untried(_evidence: Evidence) -> Finding:
     return Finding(passed=True, not_verified=NotVerified(why="no clean copy to try faults in", next="pm run"))
 
 
-_MANDATORY: dict[str, Any] = {}
 _OPTIONAL: dict[str, Any] = {"mandatory": False}
 _EXPLAINED = tomllib.loads(Path(__file__).with_name("explain.toml").read_text(encoding="utf-8"))
 BUILT_IN: tuple[Criterion, ...] = tuple(
     Criterion(id=number, name=name, check=check, explain=_EXPLAINED[number], **options)
     for number, name, check, options in (
-        ("Q1", "Files Verified", evidence_criteria.q1_files, _MANDATORY),
-        ("Q2", "No TODO/FIXME", code_criteria.q2_marks, _MANDATORY),
-        ("Q3", "No Omission Markers", code_criteria.q3_omissions, _MANDATORY),
-        ("Q4", "No Incomplete Syntax", code_criteria.q4_syntax, _MANDATORY),
-        ("Q5", "Evidence Present", evidence_criteria.q5_evidence, _MANDATORY),
-        ("Q6", "No Early Termination", evidence_criteria.q6_termination, _MANDATORY),
+        ("Q1", "Files Verified", evidence_criteria.q1_files, {}),
+        ("Q2", "No TODO/FIXME", code_criteria.q2_marks, {}),
+        ("Q3", "No Omission Markers", code_criteria.q3_omissions, {}),
+        ("Q4", "No Incomplete Syntax", code_criteria.q4_syntax, {}),
+        ("Q5", "Evidence Present", evidence_criteria.q5_evidence, {}),
+        ("Q6", "No Early Termination", evidence_criteria.q6_termination, {}),
         ("Q7", "Test Passed", evidence_criteria.q7_test, _OPTIONAL),
         ("Q8", "Lint Passed", evidence_criteria.q8_lint, _OPTIONAL),
         ("Q9", "TypeCheck Passed", evidence_criteria.q9_typecheck, _OPTIONAL),
-        ("Q10", "No Collateral", evidence_criteria.q10_collateral, _MANDATORY),
+        ("Q10", "No Collateral", evidence_criteria.q10_collateral, {}),
         ("Q11", "Tests Can Fail", _untried, {**_OPTIONAL, "advisory": True}),
         ("Q12", "Reviewed", _reviewed, {**_OPTIONAL, "timeout_s": 600.0}),
     )

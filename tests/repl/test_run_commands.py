@@ -408,7 +408,7 @@ def test_the_demo_shows_a_reject_then_a_pass_and_leaves_nothing(project: Path, t
     ran = pm("demo", cwd=project, TMPDIR=str(tmp_path), PM_EXECUTOR="nonsense")
     assert ran.code == 0, ran.err
     assert "QUALITY_JUDGMENT[0]: REJECT (Q2: " in ran.out
-    assert "Q7: tests of what this task changed still fail: " in ran.out
+    assert "Q7: tests that failed before the task still fail: " in ran.out
     assert "QUALITY_JUDGMENT[1]: PASS (tests passed (3, 3 fixed))" in ran.out
     assert "tests before the task: 3 failed" in ran.err
     assert ran.out.splitlines()[-2].endswith("FINAL_SUMMARY: COMPLETE (2 iterations)")

@@ -34,6 +34,7 @@ from runner.gate.criterion import (
     SessionCall,
     Verdict,
 )
+from runner.gate.evidence_criteria import q7_test
 from runner.gate.verdict import BUILT_IN, criteria_in_force, judge, team_criteria
 from runner.judging import check_paths
 from runner.processes.command import ProcessResult
@@ -433,6 +434,30 @@ def test_a_teams_function_is_in_force_and_one_that_cannot_be_loaded_verifies_not
     broken = verdict.criteria_results[-1]
     assert (broken["id"], broken["outcome"]) == ("ACME2", "not_verified")
     assert "could not be loaded (ModuleNotFoundError" in broken["why"]
+
+
+def never_fails(_evidence: Evidence) -> Finding:
+    """All is good enough."""
+    return Finding(passed=True)
+
+
+def test_one_id_is_one_criterion_and_two_that_claim_it_verify_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "team_rules", sys.modules[__name__])
+    same, other = point("ACME1", "team_rules:always_fails"), point("ACME1", "team_rules:never_fails")
+    assert [(one.id, one.name) for one in team_criteria([same, same])] == [("ACME1", "Nothing is ever good enough")]
+    (broken,) = team_criteria([same, other])
+    assert (broken.id, broken.name) == ("ACME1", "cannot be loaded")
+    assert "two have the id ACME1; 'team_rules:never_fails' is one" in broken.explain
+
+
+async def test_where_the_agent_gave_no_answer_a_command_that_is_there_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    planned = PlannedCommand(kind="test", command="true", origin="configured")
+    evidence = await gather(
+        request="x", answer="", workspace=tmp_path, changes=Changes(), error_kind="crash", commands=[planned]
+    )
+    finding = q7_test(evidence)
+    assert finding.not_verified is not None
+    assert finding.not_verified.why == "the agent gave no answer, so it was not run"
 
 
 def test_every_built_in_criterion_explains_itself() -> None:

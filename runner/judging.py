@@ -222,9 +222,10 @@ async def base_tests(
 
     One that may not be started has no run.
     """
+    if request.kind == "question":  # an answer in words is judged without them
+        return None
     command = next((one for one in await planned_commands(request) if one.kind == "test"), None)
-    wanted = request.checks.base_tests and request.kind != "question"  # an answer in words is judged without them
-    if command is None or command.held_back is not None or not wanted:
+    if command is None or command.held_back is not None or not request.checks.base_tests:
         return None if command is None else (command, None)
     timeout_s = float(request.checks.timeout_s or 600.0)
     limit_s = timeout_s if limit_s is None else min(limit_s, timeout_s)

@@ -45,10 +45,14 @@ def block_lines(block: Block, *, columns: int, colour: bool) -> list[str]:
         case "diff":
             lines = escape(block.text.replace("\r\n", "\n").removesuffix("\n")).split("\n")
             return [f"{_DIFF[mark]}{one}\x1b[0m" if colour and (mark := diff_kind(one)) else one for one in lines]
-        case "task" if colour:
-            return [f"\x1b[1m{block.text}\x1b[0m"]
-        case "good" | "bad" if colour:
-            word = "PASS" if block.kind == "good" else "REJECT"
-            return [block.text.replace(word, f"{_VERDICTS[word]}{word}\x1b[0m", 1)]
-        case _:
-            return block.text.split("\n")
+    rows = block.text.split("\n")
+    if 0 < columns < max(map(len, rows)):
+        from repl.present.cells import hanging  # 5 ms with rich's table of widths, only where something is wrapped
+
+        rows = [piece.rstrip() for row in rows for piece in hanging(row, columns)]
+    if colour and block.kind == "task":
+        return [f"\x1b[1m{row}\x1b[0m" for row in rows]
+    if colour and block.kind in {"good", "bad"}:
+        word = "PASS" if block.kind == "good" else "REJECT"
+        rows[0] = rows[0].replace(word, f"{_VERDICTS[word]}{word}\x1b[0m", 1)
+    return rows

@@ -96,20 +96,10 @@ def _named(update: Live) -> str:
 
 def wrapped(text: str, columns: int) -> list[str]:
     """`text`, escaped, in rows of at most `columns` cells, broken at blanks where one is near; no blank rows."""
-    from rich.cells import cell_len, chop_cells  # 5 ms, only while live text is shown
+    from repl.present.cells import wrap  # 5 ms, only while live text is shown
 
-    width = max(columns, 2)
-    rows: list[str] = []
-    for line in escape(text).expandtabs(4).split("\n"):
-        rest = line.rstrip()
-        while cell_len(rest) > width:
-            piece = chop_cells(rest, width)[0]
-            blank = piece.rfind(" ")
-            piece = piece[: blank + 1] if blank > len(piece) // 2 else piece
-            rows.append(piece.rstrip())
-            rest = rest[len(piece) :]
-        rows += [rest] if rest else []
-    return [row for row in rows if row.strip()]
+    lines = (line.rstrip() for line in escape(text).expandtabs(4).split("\n"))
+    return [row.rstrip() for line in lines for row in wrap(line, columns) if row.strip()]
 
 
 def stream_lines(

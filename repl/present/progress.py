@@ -342,10 +342,11 @@ class Progress:
         What could not be checked stands beside the status: `COMPLETE, tests not run: folder not trusted (…)`.
         """
         retries = outcome.judgments.count("RETRY")
+        counted = outcome.iterations - retries
         parts = [
             f"{self.task_id} {outcome.status}{self._unverified(outcome.not_verified)}",
             tests_text(outcome.tests) or ("tests passed" if outcome.verification == "verified" else ""),
-            count_text(outcome.iterations - retries, "iteration"),
+            count_text(counted, "iteration") if counted != 1 else "",
             f"{retries} retr{'y' if retries == 1 else 'ies'}" if retries else "",
             lines_text(outcome.files),
             tokens_text(self.tokens or None),

@@ -20,7 +20,7 @@ from textual.widgets import Static
 from typing_extensions import override
 
 from collector.client.spool import Spool, captures_folder, list_spools
-from repl.screen.cells import shown
+from repl.present.cells import shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 from repl.screen.trace.view import TraceScreen

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.widgets import Static
 from typing_extensions import override
 
-from repl.screen.cells import fit, shown
+from repl.present.cells import fit, shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 

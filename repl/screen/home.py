@@ -14,10 +14,10 @@ from textual.widgets import Input, Static
 from typing_extensions import override
 
 from repl.permissions import choices_text, question_text
+from repl.present.cells import shown
 from repl.present.live import stream_lines
 from repl.present.progress import Progress, numbered
 from repl.present.text import cost_text, count_text, tokens_text
-from repl.screen.cells import shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS

@@ -17,7 +17,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 from typing_extensions import override
 
-from repl.screen.cells import fit, shown
+from repl.present.cells import fit, shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 

@@ -19,9 +19,9 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 from typing_extensions import override
 
+from repl.present.cells import fit, shown
 from repl.registry.commands import commands_for
 from repl.registry.complete import rank
-from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk
 from repl.screen.hints import key_rows
 from repl.screen.keymap import KEYS

@@ -13,7 +13,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 from typing_extensions import override
 
-from repl.screen.cells import shown
+from repl.present.cells import shown
 from repl.screen.keymap import KEYS
 
 

@@ -19,9 +19,9 @@ from typing_extensions import override
 from repl.actions import ACTIONS, live_keys
 from repl.editing import Pastes
 from repl.history import SCOPES, History
+from repl.present.cells import fit, shown
 from repl.present.text import one_line
 from repl.registry.complete import Candidate
-from repl.screen.cells import fit, shown
 from repl.screen.keymap import KEYS
 
 _MAX_SHOWN = 200

@@ -25,9 +25,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 from typing_extensions import override
 
+from repl.present.cells import shown
 from repl.present.progress import short_id
 from repl.present.review import ReviewRow, review_rows, row_texts
-from repl.screen.cells import shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS

@@ -26,10 +26,10 @@ from typing_extensions import override
 from repl.commands.look.tasks import next_steps
 from repl.present.answer import answer_lines
 from repl.present.blocks import block_lines
+from repl.present.cells import fit, shown
 from repl.present.progress import Progress, short_id
 from repl.present.task_blocks import question_block
 from repl.present.text import ascii_only, cost_text, one_line, spark_text, strip_text
-from repl.screen.cells import fit, shown
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS

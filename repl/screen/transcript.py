@@ -22,8 +22,8 @@ from typing_extensions import override
 
 from repl.present.answer import FOLD, GUTTER, MOST_MARKDOWN, markdown
 from repl.present.blocks import Block, diff_kind
+from repl.present.cells import hanging, shown
 from repl.present.text import count_text
-from repl.screen.cells import shown, wrap
 from repl.screen.keymap import KEYS
 
 MAX_BLOCKS: Final = 20_000
@@ -236,12 +236,4 @@ def _answer(text: str, width: int, *, coloured: bool) -> list[Row]:
 
 
 def _lines_of(lines: list[str], width: int, tone: str) -> list[Row]:
-    """Lines wrapped to `width` cells; what does not fit the first row is indented under it."""
-    rows: list[Row] = []
-    for line in lines:
-        text = shown(line)
-        first, *more = wrap(text, width)
-        hang = min(len(text) - len(text.lstrip(" ")) + 4, width // 3)
-        rows.append((first, tone))
-        rows += [(" " * hang + piece, tone) for piece in wrap(text[len(first) :], width - hang)] if more else []
-    return rows
+    return [(row, tone) for line in lines for row in hanging(shown(line), width)]

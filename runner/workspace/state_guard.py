@@ -58,11 +58,11 @@ class StateGuard:
         self._records: dict[str, list[int]] = {}
         self._found: list[str] = []
         self._unguarded: set[str] = set()
-        self._base = ""
+        self._base = self._task_id = ""
 
-    def take(self, base: str) -> None:
+    def take(self, base: str, *, task_id: str = "") -> None:
         """Remember how the state dir is now, before the agent is asked; what was found so far is forgotten."""
-        self._base = base
+        self._base, self._task_id = base, task_id
         self._found = []
         self._unguarded = {name for name in self._names() if (now := _read(self._root / name)) and not now.regular}
         self._files = {
@@ -205,6 +205,9 @@ class StateGuard:
         ):  # its writer has put it back, and gone on
             self._records[name] = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
             return None
+        if facts is not None and self._is_of_another_task(name):
+            self._records[name] = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
+            return None
         aside = path.with_name(f".{path.name}.{short_token()}.tmp")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -214,6 +217,22 @@ class StateGuard:
             del self._records[name]
             return [f"{name} was deleted or replaced and cannot be put back"]
         return []
+
+    def _is_of_another_task(self, name: str) -> bool:
+        """Whether it is the trace of a session that another task has gone on with since then, by that task's record.
+
+        Those records are guarded too, or put back by who writes them.
+        """
+        if not name.startswith("agentic-traces/"):
+            return False
+        own = f"traces/conversation-{self._task_id}-"
+        return any(
+            record.startswith("traces/conversation-")
+            and not record.startswith(own)
+            and self._records.get(record) != facts
+            and name.encode() in (self._root / record).read_bytes()
+            for record, facts in self._list_records()
+        )
 
     def _path(self, base: str) -> Path:
         return self._folder / f"{hashlib.sha256(base.encode()).hexdigest()[:32]}.json"
@@ -226,7 +245,8 @@ class StateGuard:
             for name, guarded in (self._files or {}).items()
         }
         aside = self._folder / f"record.{short_token()}.new"  # other tasks save theirs in the same folder
-        aside.write_text(json.dumps({"files": files, "records": self._records, "found": self._found}), encoding="utf-8")
+        saved = {"files": files, "records": self._records, "found": self._found, "task_id": self._task_id}
+        aside.write_text(json.dumps(saved), encoding="utf-8")
         aside.chmod(0o600)
         aside.replace(self._path(self._base))
         kept = sorted(self._folder.glob("*.json"), key=_modified, reverse=True)
@@ -242,6 +262,7 @@ class StateGuard:
             }
             self._records = {str(name): [int(part) for part in facts] for name, facts in record["records"].items()}
             self._found = [str(name) for name in record["found"]]
+            self._task_id = str(record.get("task_id", ""))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return False
         self._base = base

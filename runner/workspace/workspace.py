@@ -155,7 +155,7 @@ class Workspace:
         base = self._recorded(label, stopper)
         self._base_notes[base] = self.notes
         try:
-            self._guard.take(base)
+            self._guard.take(base, task_id=label.partition("/")[0])
         except OSError as error:
             raise self._unwritable(error) from error
         return base

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from repl.present.answer import answer_lines
+from repl.present.blocks import Block, block_lines
 from tests.repl.screen.running import enter, screen, until
 from tests.repl.scripts import BAD, GOOD, run_scripted, script
 from tests.repl.support import pm
@@ -113,7 +114,7 @@ def test_tests_that_did_not_run_are_said_in_the_verdict_the_closing_line_and_by_
     ran = run_scripted(project, GOOD)
     assert ran.code == 0
     assert f"  [0] PASS     Q1 Q2 Q3 Q4 Q5 Q6 Q10, {NOT_RUN}" in ran.err
-    assert f"task-001 COMPLETE, {NOT_RUN} · 1 iteration · 1 file" in ran.out
+    assert f"task-001 COMPLETE, {NOT_RUN} · 1 file" in ran.out
     assert f"task-001 COMPLETE (passed), {NOT_RUN}   write hello.py" in pm("show", "1", cwd=project).out
     assert f"QUALITY_JUDGMENT[0]: PASS ({NOT_RUN})" in pm("trace", "1", cwd=project).out
     assert pm("export", "1", "--format", "md", cwd=project).code == 0
@@ -123,11 +124,12 @@ def test_tests_that_did_not_run_are_said_in_the_verdict_the_closing_line_and_by_
 
 
 def test_a_project_without_tests_is_told_so_and_a_question_is_not(project: Path) -> None:
-    told = "COMPLETE, tests not run: no test command was found (pm config set run.test CMD) · 1 iteration"
+    told = "COMPLETE, tests not run: no test command was found (pm config set run.test CMD) · 1 file"
     assert told in run_scripted(project, GOOD).out
     for name, text in TESTED.items():
         (project / name).write_text(text)
     asked = run_scripted(project, {"output": "It greets."}, words=("What does hello.py do?",))
+    assert "tests not run" not in asked.err
     assert asked.out.startswith("It greets.\n\ntask-002 COMPLETE · ")
 
 
@@ -196,3 +198,14 @@ async def test_the_full_screen_shows_the_answer_in_its_transcript_and_on_the_tas
         await until(pilot, lambda: app.home.all_rows)
         await pilot.press("escape", "enter")
         await until(pilot, lambda: "│ # Report" in str(app.screen.query_one("#task-lines").render()))
+
+
+def test_a_closing_line_breaks_between_its_parts_where_the_terminal_is_narrow() -> None:
+    told = "task-001 COMPLETE, tests not run: no test command was found (pm config set run.test CMD)"
+    block = Block("task", f"{told} · 1 file +2 -0 · 1,500 tok · $0.01 · 4.5 s")
+    assert block_lines(block, columns=80, colour=False) == [
+        "task-001 COMPLETE, tests not run: no test command was found",
+        "    (pm config set run.test CMD) · 1 file +2 -0 · 1,500 tok · $0.01 · 4.5 s",
+    ]
+    assert block_lines(block, columns=0, colour=False) == [block.text]
+    assert block_lines(block, columns=200, colour=True) == [f"\x1b[1m{block.text}\x1b[0m"]

@@ -51,7 +51,7 @@ def test_retries_are_no_iterations_in_the_closing_line(project: Path) -> None:
     trouble = {"error": {"kind": "network", "message": "reset", "retry_after_s": 0}}
     ran = run_scripted(project, trouble, {**GOOD, **USAGE})
     assert ran.code == 0, ran.err
-    assert " · 1 iteration · 1 retry · 1 file " in ran.out.splitlines()[-1]
+    assert " · 1 retry · 1 file " in ran.out.splitlines()[-1]
 
 
 def test_a_prompt_that_is_too_long_is_told_as_that(project: Path) -> None:

@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
-from repl.screen.cells import matches_in, shown, wrap
+from repl.present.cells import matches_in, shown, wrap
 from repl.screen.trace.timeline import painted
 from tracer.clock import from_epoch_ms
 from tracer.rows.row import Decoded, Row

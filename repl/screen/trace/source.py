@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from repl.present.cells import shown
 from repl.present.text import cost_text, tokens_text
-from repl.screen.cells import shown
 from tracer.clock import seconds_text
 from tracer.rows.digest import Digest
 from tracer.rows.filters import Filter

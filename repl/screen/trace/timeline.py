@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
-from repl.screen.cells import fit, matches_in, shown
+from repl.present.cells import fit, matches_in, shown
 from repl.screen.trace.source import TraceModel
 from tracer.clock import from_epoch_ms
 from tracer.rows.row import Group, Row

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 from typing_extensions import override
 
-from repl.screen.cells import shown
+from repl.present.cells import shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 from repl.screen.outside import open_text

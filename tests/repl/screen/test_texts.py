@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repl.present.cells import cell_len, fit, matches_in, shown, wrap
 from repl.present.progress import Progress
-from repl.screen.cells import cell_len, fit, matches_in, shown, wrap
 from repl.screen.diff import MAX_MATCHED, compare, from_unified
 from repl.screen.home import head_text, status_text
 from repl.screen.trace.source import Timeline

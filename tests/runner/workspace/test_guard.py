@@ -179,3 +179,16 @@ async def test_folders_that_were_closed_are_opened_with_what_is_in_them(project)
         path.chmod(0o500 if path.is_dir() else 0o400)
     assert state.name in (await workspace.changes(base)).protected
     assert all(path.stat().st_mode & 0o200 for path in (*state.rglob("*"), state))
+
+
+@pytest.mark.parametrize(("label", "is_trespass"), [("task-002/main/0", False), ("task-001/main/1", True)])
+async def test_the_trace_of_a_session_that_another_task_has_gone_on_with_is_no_trespass(project, label, is_trespass):
+    traces = project / ".pm-orchestrator" / "agentic-traces"
+    write(traces / "trace_1.jsonl", "one answer\n")
+    workspace = opened(project)
+    base = await workspace.baseline(label)
+    replaced(traces / "trace_1.jsonl")
+    told = "{}\n" + '{"agentic_trace":".pm-orchestrator/agentic-traces/trace_1.jsonl"}\n'
+    write(project / ".pm-orchestrator" / "traces" / "conversation-task-001-2026-01-01T00-00-00.jsonl", told)
+    assert (await opened(project).changes(base)).protected == (("agentic-traces/trace_1.jsonl",) if is_trespass else ())
+    assert ((traces / "trace_1.jsonl").read_text() == "one answer\n") == is_trespass

@@ -43,8 +43,19 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(text, width) if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
 
 
+_BREAKS: Final = ((" · ", 3), (" (", 1), (" ", 1))  # the first that is near; how much of it ends the row
+
+
+def hanging(text: str, width: int) -> Iterator[str]:
+    """`text` (already safe) wrapped to `width` cells; what does not fit the first row is indented under it."""
+    first, *more = wrap(text, width)
+    yield first
+    hang = min(len(text) - len(text.lstrip(" ")) + 4, width // 3)
+    yield from (" " * hang + piece for piece in (wrap(text[len(first) :], width - hang) if more else ()))
+
+
 def wrap(text: str, width: int) -> Iterator[str]:
-    """`text` (already safe) in pieces of at most `width` cells, broken at a blank where one is near."""
+    """`text` (already safe) in pieces of at most `width` cells, broken between its parts or words where one is near."""
     width = max(width, 2)
     start, size = 0, len(text)
     narrow = text.isascii()
@@ -53,8 +64,9 @@ def wrap(text: str, width: int) -> Iterator[str]:
     while start < size:
         stop = start + width if narrow else _stop(text, start, width)
         if stop < size:
-            blank = text.rfind(" ", start + max((stop - start) // 2, 1), stop + 1)
-            stop = blank + 1 if blank > 0 else stop
+            near = start + max((stop - start) // 2, 1)
+            found = ((text.rfind(mark, near, stop + 1), taken) for mark, taken in _BREAKS)
+            stop = next((blank + taken for blank, taken in found if blank > 0), stop)
         yield text[start:stop]
         start = stop
 

@@ -139,7 +139,8 @@ class ReviewScreen(Screen[None]):
         self.set_class(event.size.width < _WIDE, "-narrow")
 
     def show(self) -> None:
-        rows = review_rows(self.record, columns=max(self.size.width - 36, 40), styled=False)
+        beside = 36 if self.size.width >= _WIDE else 0
+        rows = review_rows(self.record, columns=max(self.size.width - beside, 40), styled=False)
         self.view.show(rows)
         options: list[Option] = []
         folder = ""
@@ -190,7 +191,7 @@ class ReviewScreen(Screen[None]):
     def action_decide(self, flag: str, whole: bool) -> None:  # noqa: FBT001 - written in the binding
         file, target = self._file(), self.view.target
         if file is None:
-            self.app.notify("no file is under the cursor", severity="information", markup=False)
+            self.app.notify("no change is under the cursor: n goes to the next", severity="information", markup=False)
             return
         about = [hunk for hunk in file["hunks"] if whole or target in {file["path"], hunk["id"]}]
         if flag == "--discard" and all(hunk["state"] == "discarded" for hunk in about):

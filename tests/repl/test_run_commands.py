@@ -525,7 +525,7 @@ def test_what_ended_at_its_limit_is_accepted_later_and_keeps_what_it_took_and_sa
     assert (ran.code, "pm respond 1 hint TEXT | accept" in ran.err) == (6, True)
     accepted = pm("respond", "1", "accept", cwd=project)
     assert accepted.code == 0, accepted.err
-    assert "task-001 COMPLETE · 1 iteration · 0 files · 500 tok · $0.01 ·" in accepted.out
+    assert "task-001 COMPLETE · 0 files · 500 tok · $0.01 ·" in accepted.out
     shown = json.loads(pm("show", "1", "--json", cwd=project).out)
     told = [shown[key] for key in ("status", "answer", "iterations", "judgments", "cost_usd", "used")]
     assert told == ["COMPLETE", "It adds from 2 on.", 1, ["REJECT"], 0.01, 500]

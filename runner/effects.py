@@ -228,9 +228,12 @@ class TaskEffects:
                 )
                 told = who
             await asyncio.sleep(_LOOK_S)
+        await self._note_others()
+        return ""
+
+    async def _note_others(self) -> None:
         for note in await asyncio.to_thread(self._lease.left_by_others):
             await note.record(await self._open())
-        return ""
 
     def leave(self, *, done: bool) -> None:
         """Let others work in the folder; `done`: the task has come to its end."""

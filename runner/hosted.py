@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,10 +19,13 @@ from typing import Any, NamedTuple
 from typing_extensions import override
 
 from runner.core.request import Request
+from runner.core.state import TaskState
+from runner.core.steps import Judge
 from runner.core.task import TaskOutcome
 from runner.effects import TaskEffects
 from runner.executors.executor_port import Answer, Ask, Executor, LiveSink, ignore_live
 from runner.executors.registry import make_executor
+from runner.gate.criterion import Models, Verdict
 from runner.hosts import Call, Host
 from runner.supervisor import Supervisor
 from tracer.clock import now_epoch_ms
@@ -36,6 +39,7 @@ from tracer.lookup import resolve_task
 from tracer.redaction.redactor import RedactionSettings
 from tracer.statedir import StateDir, user_state_folder
 
+_JUDGING_S = 500.0  # hosts end a hook after 600 s (hosts.py), and then nobody hears of a verdict
 _KEPT_MS = 30 * 24 * 3600 * 1000
 _MOST_READ = 8 << 20
 
@@ -91,10 +95,29 @@ class HostedEffects(TaskEffects):
         """Nothing: between two hooks its agent works in the folder."""
 
     @override
+    async def enter(self, *, wait: bool) -> str:
+        """The folder is its user's: their session waits for no task, works in no copy, and keeps no task out."""
+        del wait
+        await self._note_others()
+        return ""
+
+    @override
+    async def taken_up(self, bases: Iterable[str]) -> Mapping[str, str]:
+        """None: its agent was at work between two hooks, and what changed meanwhile is its work."""
+        del bases
+        return {}
+
+    @override
     async def base_tests(self, base: str, *, limit_s: float | None) -> Mapping[str, Any] | None:
         """None before the agent is asked: its user waits."""
         del base, limit_s
         return None
+
+    @override
+    async def judge(self, state: TaskState, step: Judge, models: Models) -> Verdict:
+        """The verdict while the host still waits for it: what takes longer is not verified."""
+        left_s = _JUDGING_S if step.left_s is None else min(step.left_s, _JUDGING_S)
+        return await super().judge(state, step._replace(left_s=left_s), models)
 
 
 class HostSession:
@@ -105,6 +128,10 @@ class HostSession:
         name = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:24]
         self.path = folder / f"{host}-{name}.json"
         self.known: dict[str, Any] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Look again at what is kept of it."""
         with suppress(OSError, ValueError):
             known = json.loads(self.path.read_bytes())
             self.known = known if isinstance(known, dict) else {}
@@ -190,12 +217,13 @@ class Hosted:
         """Record a prompt and the baseline that it starts from: of a new task, or of one that it goes on with."""
         async with self._supervisor() as supervisor:
             task_id = session.task_id
-            goes_on = await asyncio.to_thread(self._goes_on, task_id) if task_id else False
-            if goes_on:
-                await supervisor.respond(task_id, "hint", text=request.prompt)
+            judged = await asyncio.to_thread(self._goes_on, task_id) if task_id else None
+            if judged is not None:  # a new turn: as many blocks as in the first, whatever the others took
+                limits = {"max_iterations": judged + request.limits.max_iterations}
+                await supervisor.respond(task_id, "hint", text=request.prompt, limits=limits)
             else:
                 task_id = await supervisor.submit(request)
-            session.keep(task_id=task_id, state_dir=str(self._state_dir.root), parts={})
+            session.keep(task_id=task_id, state_dir=str(self._state_dir.root), parts={}, blocks=0)
             await supervisor.wait(task_id)
         return task_id
 
@@ -219,17 +247,21 @@ class Hosted:
             return None
         return entries[-1].prompt if entries and isinstance(entries[-1], LlmRequest) else None
 
-    def _goes_on(self, task_id: str) -> bool:
-        """Whether a further prompt belongs to the task: its turn was broken off, or its agent has asked."""
+    def _goes_on(self, task_id: str) -> int | None:
+        """How many answers were judged, where a further prompt belongs to the task; else None.
+
+        It does where its turn was broken off, or its agent has asked.
+        """
         from runner.core.evolve import fold
 
         try:
             state = fold(ConversationTracer.read_trace(resolve_task(self._state_dir, task_id).path))
         except NotFoundError:
-            return False
+            return None
+        goes_on = state.question is not None and state.question.by == "agent"
         if state.final is None and state.question is None:
-            return state.main.phase == "requested" and state.request.kind == "change"
-        return state.question is not None and state.question.by == "agent"
+            goes_on = state.main.phase == "requested" and state.request.kind == "change"
+        return state.main.counted if goes_on else None
 
     def _supervisor(self) -> Supervisor:
         def effects(**given: Any) -> TaskEffects:

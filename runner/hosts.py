@@ -20,8 +20,8 @@ _SECONDS = 600
 class Host:
     """One host. `events` names what its hooks are called for; `home` is the variable that moves its user folder.
 
-    `limit` is how many blocks in a row it bears by itself (0: it bears none, None: as many as one likes); `note` is
-    what its user still has to do.
+    `limit` is how many blocks in a row it bears by itself (0: it bears none, None: as many as one likes), `cap` the
+    variable that moves it; `note` is what its user still has to do.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Host:
     events: Mapping[str, Role]
     home: str = ""
     limit: int | None = None
+    cap: str = ""
     frame: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
@@ -41,6 +42,12 @@ class Host:
         if moved:
             return Path(moved).expanduser() / self.user.partition("/")[2]
         return Path(environ.get("HOME") or "~").expanduser() / self.user
+
+    def most_blocks(self, wanted: int, environ: Mapping[str, str]) -> int:
+        """How often an answer may be sent back, so that the agent is let go by us and not by its host."""
+        moved = environ.get(self.cap, "")
+        limit = int(moved) or None if moved.isdecimal() else self.limit  # Claude Code: 0 is no limit
+        return wanted if limit is None else max(0, min(wanted, limit - 1))
 
     def entry(self, command: str, event: str) -> dict[str, Any]:
         """One hook as this host writes it down."""
@@ -106,6 +113,7 @@ HOSTS: Mapping[str, Host] = {
             home="CLAUDE_CONFIG_DIR",
             events={"UserPromptSubmit": "prompt", "Stop": "stop", "SubagentStop": "part", "TaskCompleted": "part"},
             limit=8,
+            cap="CLAUDE_CODE_STOP_HOOK_BLOCK_CAP",
         ),
         Host(
             name="codex",

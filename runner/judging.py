@@ -72,7 +72,7 @@ from tracer.facts import CheckChoice, LlmResponse, Report
 from tracer.insights.agentic_trace import read_agentic
 
 T = TypeVar("T")
-_TO_END_S = 10.0  # a model that a criterion asks is ended at the limit, and tells what was spent
+_TO_END_S = 10.0  # beyond the limit: to look at files that are at hand, or to hear what an ended model has spent
 READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "dist", "build", "target"}
@@ -463,7 +463,7 @@ async def judge_by(
 
 async def _within(criterion: Criterion, finding: Awaitable[Finding], until: float | None) -> Finding:
     left_s = criterion.timeout_s if until is None else max(0.001, until - monotonic())
-    limit_s = min(criterion.timeout_s, left_s + (_TO_END_S if criterion.waits else 0.0))
+    limit_s = min(criterion.timeout_s, left_s + _TO_END_S)
     try:
         async with asyncio.timeout(limit_s):
             return await finding

@@ -322,6 +322,7 @@ class Supervisor:
         text: str = "",
         max_iterations: int | None = None,
         plan: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
     ) -> str:
         """Record a person's answer to a waiting (or stopped) task and go on with it; the task id.
 
@@ -346,7 +347,7 @@ class Supervisor:
         except BaseException:
             await tracer.close()
             raise
-        answer = user_answer(action, text, max_iterations=max_iterations, plan=None if plan is None else dict(plan))
+        answer = user_answer(action, text, max_iterations=max_iterations, plan=plan and dict(plan), limits=limits)
         return await self._reopen(task_id, tracer, state, answer)
 
     async def _steered(self, task_id: str, action: Action, text: str) -> bool:

@@ -133,7 +133,7 @@ async def gather(
         if command.kind == "test" and weigh is not None and command.held_back is None:
             tests = await weigh(command, _within(timeout_s, until))
             continue
-        result = await _run(command, workspace, _within(timeout_s, until), run_check, unused_venv, changed)
+        result = await _run(command, workspace, timeout_s, until, run_check, unused_venv, changed)
         if isinstance(result, NotVerified):
             not_checked[command.kind] = result
         else:
@@ -225,14 +225,18 @@ def _within(timeout_s: float, until: float | None) -> Callable[[], float]:
 async def _run(
     command: PlannedCommand,
     workspace: Path,
-    limit_s: Callable[[], float],
+    timeout_s: float,
+    until: float | None,
     run_check: RunCheck,
     unused_venv: Path | None,
     changed: frozenset[str],
 ) -> CommandResult | NotVerified:
     if command.held_back is not None:
         return command.held_back
+    limit_s = _within(timeout_s, until)
     first = await run_check(command.command, workspace, limit_s())
+    if first.timed_out and until is not None and monotonic() >= until:
+        return NotVerified(why=f"no time was left for {command.command}", next="--timeout S, or a faster command")
     missing = _missing_tool(command.command, exit_code=first.exit_code, text=first.text)
     if missing and changed.isdisjoint(_started_files(command.command)):
         return _not_found(missing, command.kind, unused_venv)

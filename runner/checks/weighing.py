@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal
-from runner.checks.reports import CommandRun, TestReport, compare
+from runner.checks.reports import CommandRun, Comparison, TestReport, compare
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
 from runner.gate.wording import pattern
 from tracer.redaction.cuts import beginning
 
 _ASSERT = pattern("evidence_criteria", "assert")
 _SHOWN = 5
+_SLOWER = 2  # a run that is ended in less than that many times the base's time did not hang
 _NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
 
 
@@ -55,6 +56,13 @@ def is_lost(run: CommandRun) -> bool:
     return not any(test.outcome == "passed" for test in run.report.tests) and run.exit_code != 0
 
 
+def _against(before: BaseRun, was: TestReport, run: CommandRun) -> Comparison:
+    change = compare(was, run.report)
+    # What we gave too little time reported nothing; what hangs since the change is the change's fault.
+    cut_off = run.timed_out and run.duration_s < _SLOWER * before.run.duration_s
+    return replace(change, gone=(), muted=()) if cut_off else change
+
+
 def evidence_of(
     command: str, before: BaseRun, ran: tuple[CommandRun, bool], found: Sorted, policy: str
 ) -> SuiteEvidence:
@@ -63,7 +71,7 @@ def evidence_of(
     was, now = before.run.report, run.report
     if run.command != command:  # only the tests that reach the change were run
         was = replace(was, tests=tuple(case for case in was.tests if case.id in now.outcomes))
-    change = compare(was, now)
+    change = _against(before, was, run)
     counts = now.counts
     told = run.not_verified
     if told is None and run.outcome == "passed" and before.run.reading == "read" and not now.tests:
@@ -107,7 +115,7 @@ def held_against(
 ) -> SuiteEvidence:
     """The same with what run A says: with tests and harness as they were. `left` is the report of run B."""
     run, _ = ran
-    change = compare(before.run.report, run.report)
+    change = _against(before, before.run.report, run)
     evidence = evidence._replace(fixed=len(change.fixed))
     made_green = (name for name in change.still_failing if name not in left.failing)
     # Where tests may change, one that the task took out or moved is not there with the old harness either.

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from runner.hosts import HOSTS
+from runner.isolation.folder_lease import FolderLease
 from tests.repl.support import command_line, environment, pm
 from tests.repl.test_gate_command import BROKEN, MENDED, OLD_MARK, shop
+from tracer.statedir import StateDir
 
 __all__ = ["shop"]
 
@@ -122,7 +124,7 @@ def test_an_agent_that_never_mends_is_let_go_loudly_before_its_host_would(shop: 
     assert session.facts()[-1]["verification"] == "failed"
     shown = json.loads(pm("show", "1", "--json", cwd=shop).out)
     assert (shown["status"], shown["reason"]) == ("INCOMPLETE", "max_iterations")
-    assert session.stop() == {}  # nothing has changed since
+    assert "was let go, and nothing has changed since" in session.stop()["systemMessage"]
     (shop / "calc.py").write_text(MENDED)
     assert "files changed after task-001 was judged" in session.stop()["systemMessage"]
 
@@ -251,7 +253,7 @@ def test_a_missing_state_blocks_nobody(shop: Path) -> None:
     for path in sorted((shop / ".pm-orchestrator").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     (shop / "calc.py").write_text(MENDED)
-    assert "NOT VERIFIED" in session.stop()["systemMessage"]
+    assert "NOT VERIFIED: task-001 is not on record any more" in session.stop()["systemMessage"]
     (shop / ".pm-orchestrator").chmod(0o500)
     assert "NOT VERIFIED" in session.stop()["systemMessage"] or os.geteuid() == 0
     (shop / ".pm-orchestrator").chmod(0o700)
@@ -299,6 +301,68 @@ def test_a_killed_hook_leaves_not_verified(shop: Path) -> None:
     assert hook.returncode == -signal.SIGKILL
     assert session.facts()[-1]["not_verified"][0]["why"] == "the hook did not end"
     assert pm("gate", "--status", cwd=shop).code == 6
+    assert "task-001 was not judged to its end" in session.prompt("now the tests")["systemMessage"]
+
+
+@pytest.mark.parametrize(
+    ("broken_off", "cap", "blocks"),
+    [(2, "", 3), (0, "2", 1), (0, "0", 3)],  # Claude Code: 0 is no limit
+)
+def test_no_turn_is_sent_back_more_often_than_it_may_be(shop: Path, broken_off: int, cap: str, blocks: int) -> None:
+    """Each turn that was broken off let the next one be sent back four times more: past the host's own limit."""
+    session = Session("claude", shop, CLAUDE_CODE_STOP_HOOK_BLOCK_CAP=cap)
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: the rest\n")
+    for number in range(broken_off):
+        session.prompt(f"go on, {number}")
+    told = [session.stop() for _ in range(blocks + 1)]
+    assert [one.get("decision") for one in told] == ["block"] * blocks + [None]
+    assert f"{blocks} of at most {blocks}" in told[-2]["systemMessage"]
+
+
+def test_sessions_and_tasks_in_one_folder_do_not_wait_for_each_other_or_hide_its_changes(shop: Path) -> None:
+    """The second one got a worktree that its agent never saw, and the first one's work counted as another's."""
+    first, second, third = (Session("claude", shop) for _ in range(3))
+    lease = FolderLease(shop, state_dir=StateDir(shop / ".pm-orchestrator"), task_id="task-009")
+    for number, session in enumerate((first, second, third)):
+        if number == 2:
+            assert lease.take()  # a task of pm is at work there
+        code, told, _ = session.call("prompt", session_id=f"s{number}", prompt=f"mend half in calc.py, {number}")
+        assert (code, told) == (0, {})
+    (shop / "calc.py").write_text(OLD_MARK + MENDED)
+    for number, session in enumerate((first, second, third)):
+        assert "nothing found" in session.stop(session_id=f"s{number}")["systemMessage"]
+    lease.release()
+
+
+def test_a_hook_that_is_there_twice_begins_one_task(shop: Path) -> None:
+    payload = json.dumps({**PAYLOADS["claude"]["prompt"], "cwd": str(shop)}).encode()
+    twins = [
+        subprocess.Popen(command_line("gate", "hook", "claude"), stdin=subprocess.PIPE, env=environment(), cwd=shop)
+        for _ in range(2)
+    ]
+    for twin in twins:
+        twin.communicate(payload, timeout=60)
+    listed = json.loads(pm("tasks", "--json", cwd=shop).out)["tasks"]
+    assert [row["task_id"] for row in listed] == ["task-001"]
+
+
+def test_tests_that_outlast_the_hosts_patience_are_not_verified(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host ended the hook, and nobody was told anything."""
+    monkeypatch.setattr("runner.hosted._JUDGING_S", 0.5)
+    session = Session("claude", shop, PM_TEST="sleep 60", PM_LINT="sleep 60")
+    session.prompt()
+    (shop / "calc.py").write_text(OLD_MARK + MENDED)
+    told = session.stop()["systemMessage"]
+    assert "lint not run: no time was left for sleep 60" in told
+    assert "tests not run: the tests ran out of time" in told
+    assert "Q2" not in told
+
+
+def test_the_plugins_own_command_needs_no_change(shop: Path) -> None:
+    session = Session("claude", shop)
+    session.prompt("/pm-gate:gate --fast")
+    assert "answered" in session.stop("Nothing differs from HEAD.")["systemMessage"]
 
 
 @pytest.mark.parametrize("host", sorted(HOSTS))

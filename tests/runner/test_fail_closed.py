@@ -170,7 +170,10 @@ async def test_invariant_13_a_check_that_the_clock_ended_never_passes(tmp_path: 
     for left_s in (None, 0.0, -1.0):
         found = await gather(request="x", answer="Done.", workspace=tmp_path, changes=Changes(files=(MADE,), diff=b""),
                              commands=(command,), run_check=late, left_s=left_s)  # fmt: skip
-        assert judge(found, criteria_in_force(commands=["test"])).judgment == "REJECT"
+        verdict = judge(found, criteria_in_force(commands=["test"]))
+        told = next(result["outcome"] for result in verdict.criteria_results if result["id"] == "Q7")
+        # What hangs is the agent's fault; that the task's own time is over is not.
+        assert told == ("fail" if left_s is None else "not_verified")
 
 
 BROKEN_GIT = {

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from runner.hosted import HostSession
 
 _MOST = 64 << 20
+_PATIENCE_S = 20.0
+_OWN = "/pm-gate:"  # a command of our plugin: it judges, and changes something only where something is found
 _PART_BLOCKS = 1  # the whole is judged when the session stops: a part is sent back once
 
 
@@ -88,17 +90,18 @@ class _Hook:
         self._session: HostSession = HostSession(host.name, call.session or call.folder, environ=context.environ)
         # An agent may have gone to another folder by now; the prompt's is where it was asked.
         self._state: StateDir = (self._session.state_dir if call.role != "prompt" else None) or context.state_dir
-        self._blocks = int(context.settings().get("gate.blocks"))
-        if host.limit is not None:
-            self._blocks = max(0, min(self._blocks, host.limit - 1))
+        self._blocks = host.most_blocks(int(context.settings().get("gate.blocks")), context.environ)
 
     async def run(self) -> Reply:
         lock = self._session.lock()
         try:
-            lock.acquire(what="this session", patience_s=0)
+            lock.acquire(what="this session", patience_s=_PATIENCE_S if self._call.role == "prompt" else 0)
         except LockedError:
+            if self._call.role == "prompt":
+                raise  # a stop that its user broke off is still being judged: there is no baseline
             return self._host.reply(event=self._call.event)  # its twin is at work, and answers
         try:
+            self._session.read()  # what its twin has just written
             match self._call.role:
                 case "prompt":
                     return await self._prompt()
@@ -113,10 +116,18 @@ class _Hook:
     async def _prompt(self) -> Reply:
         hosted, task_id = self._hosted(), self._session.task_id
         asked = await asyncio.to_thread(hosted.open_request, task_id) if task_id else None
-        if asked is not None and asked.strip() == self._call.prompt.strip():
-            return self._host.reply(event=self._call.event)  # our own words: Copilot submits what sends its agent back
+        if asked is not None and f"\n{asked.strip()}".endswith(f"\n{self._call.prompt.strip()}"):
+            # Our own words, which Copilot submits to send its agent back; or those of a hook that is there twice.
+            return self._host.reply(event=self._call.event)
         await hosted.begin(self._session, await asyncio.to_thread(self._request))
-        return self._host.reply(event=self._call.event)
+        last = self._last(task_id)
+        ended = last is not None and "judgment" not in last  # its hook was killed, so that nobody was told
+        told = f"pm gate: NOT VERIFIED: the answer to {task_id} was not judged to its end (pm gate)" if ended else ""
+        return self._host.reply(message=told, event=self._call.event)
+
+    def _last(self, task_id: str) -> dict[str, Any] | None:
+        """The newest line on record about a task."""
+        return next((one for one in records(self._state) if task_id and one.get("task_id") == task_id), None)
 
     def _hosted(self, answer: Any = None) -> Any:
         from repl.task_request import executor_settings
@@ -135,7 +146,8 @@ class _Hook:
         from tracer.facts import CheckChoice
 
         settings, folder = self._context.settings(), self._state.project
-        overrides = {"chunk": "never", "kind": "auto", "fallback": (), "continue_session": True, "budget_usd": None}
+        kind = "question" if self._call.prompt.startswith(_OWN) else "auto"
+        overrides = {"chunk": "never", "kind": kind, "isolation": "folder", "fallback": (), "budget_usd": None}
         request = task_request(
             self._call.prompt,
             settings=settings,
@@ -143,7 +155,7 @@ class _Hook:
             executor=self._host.name,
             environ=self._context.environ,
             interactive=False,
-            overrides=overrides,
+            overrides={**overrides, "continue_session": True},
         )
         checks = request.checks
         planned = detect_commands(
@@ -173,17 +185,20 @@ class _Hook:
         await asyncio.to_thread(record, self._state, self._fact(outcome))
         short = short_id(task_id)
         if judged.again:
-            count = outcome.judgments.count("REJECT")
+            count = int(self._session.known.get("blocks") or 0) + 1
+            self._session.keep(blocks=count)
             message = f"pm gate: {task_id} was sent back, {count} of at most {self._blocks}"
             return self._host.reply(block=judged.again, message=message, event=event)
         return self._host.reply(message=f"pm gate: {_told(outcome)}   pm show {short}", event=event)
 
     def _unasked(self, task_id: str) -> Reply:
         """A stop without a prompt of its own: nothing new to judge, or no baseline to judge it by."""
-        last = next((one for one in records(self._state) if task_id and one.get("task_id") == task_id), None)
+        last = self._last(task_id)
         if last is not None and last.get("tree") in {self._tree(), None}:
-            return self._host.reply(event=self._call.event)
-        why = "no baseline was taken at the prompt" if not task_id else f"files changed after {task_id} was judged"
+            told = f"pm gate: NOT VERIFIED: {task_id} was let go, and nothing has changed since (pm show {task_id})"
+            return self._host.reply(message=told if last["verification"] == "failed" else "", event=self._call.event)
+        why = "no baseline was taken at the prompt" if not task_id else f"{task_id} is not on record any more"
+        why = why if last is None else f"files changed after {task_id} was judged"
         record(self._state, unverified_fact(self._host, why))
         return self._host.reply(message=f"pm gate: NOT VERIFIED: {why} (pm gate)", event=self._call.event)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from runner.checks.harness import Sorted
@@ -41,6 +43,16 @@ def test_a_test_that_is_not_there_any_more(
     evidence = held_against(evidence, before, (run(**run_a), False), left.report, found, policy)
     assert [name.rpartition("::")[2] for name in evidence.broken] == broken
     assert (evidence.removed, evidence.asks) == ((), ())
+
+
+@pytest.mark.parametrize(("took_s", "gone"), [(6.0, False), (12.0, True)])
+def test_a_run_that_we_gave_too_little_time_took_no_test_away(took_s: float, *, gone: bool) -> None:
+    """It was sent back with "tests that ran before do not run any more"; what hangs since the change still is."""
+    before = BaseRun(replace(run(keep="passed"), duration_s=5.0))
+    cut = CommandRun(command="pytest", exit_code=None, reading="no_report", duration_s=took_s, timed_out=True)
+    evidence = evidence_of("pytest", before, (cut, False), Sorted(), "add")
+    held = held_against(evidence, before, (cut, False), cut.report, Sorted(), "add")
+    assert (bool(evidence.removed), bool(held.broken), held.not_verified is None) == (gone, gone, False)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Executor, Live, LiveSink
 from runner.executors.registry import make_executor
 from runner.supervisor import Supervisor
-from tracer.errors import NotFoundError, PmError, RecordError, TraceError, UsageError
+from tracer.errors import PmError, RecordError, TraceError, UsageError
 from tracer.events import parse_line
 from tracer.facts import LlmRequest, UserRequest, fact_in
 from tracer.journal.follow import follow, is_final
@@ -54,10 +54,10 @@ class Session:
     """The state every view of one sitting shares; an async context manager that leaves nothing running.
 
     `choices` are this session's own `run.*` values, `queue` the inputs waiting behind the running task, `current` the
-    running or last task, `rows` the task ids of the last list shown (`#3`), `asking` the tasks that wait for a user,
-    `permissions` what agents ask permission for, `started` every task this session began, `view` the skin at hand (a
-    `repl.shell.View`), `seen` the last sequence shown of each trace file, so that a change of skin repeats nothing,
-    `printed` what line mode printed since the full screen was last shown.
+    running or last task, `asking` the tasks that wait for a user, `permissions` what agents ask permission for,
+    `started` every task this session began, `view` the skin at hand (a `repl.shell.View`), `seen` the last sequence
+    shown of each trace file, so that a change of skin repeats nothing, `printed` what line mode printed since the full
+    screen was last shown.
     """
 
     def __init__(
@@ -79,7 +79,6 @@ class Session:
         self.choices: dict[str, Any] = {}
         self.queue: list[str] = []
         self.current: str | None = None
-        self.rows: list[str] = []
         self.asking: set[str] = set()
         self.started: list[str] = []
         self.view: Any = None
@@ -182,17 +181,12 @@ class Session:
         return choose_executor(self.settings, self.environ, asked=self.choices.get("executor"))
 
     def resolve(self, selector: str | None) -> TaskRef:
-        """The task that a user means: `#3` is a row of the last list, nothing is the current or newest one.
+        """The task that a user means; nothing is the current or newest one.
 
         Raises NotFoundError: nothing, or more than one thing, answers.
         """
         if selector is None and self.current is not None:
             selector = self.current
-        if selector and selector.startswith("#") and selector[1:].isdigit() and self.rows:
-            row = int(selector[1:])
-            if not 1 <= row <= len(self.rows):
-                raise NotFoundError(f"the last list has no row {selector}", next_step="/tasks")
-            selector = self.rows[row - 1]
         return resolve_task(self.state_dir, selector)
 
     async def submit(self, prompt: str, *, given: Mapping[str, Any] | None = None) -> str:

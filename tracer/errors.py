@@ -6,9 +6,12 @@ line turns into an exit status and the HTTP service into a problem document; it 
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import ClassVar, Literal
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar, Final, Literal
 
 
 class PmError(Exception):
@@ -118,5 +121,20 @@ def needs_extra(
         raise ConfigError(
             f"{wanted_by} needs a package that is not installed",
             why=str(error),
-            next_step=f"pip install 'pm-orchestrator[{extra}]'",
+            next_step=adding(extra),
         ) from error
+
+
+# What a tool leaves in an environment that it made, and its command that makes it again with other extras.
+_INSTALLERS: Final = {"pipx_metadata.json": "pipx install --force", "uv-receipt.toml": "uv tool install"}
+_ASKED: Final = re.compile(r"pm[-_]orchestrator[^\[\]{}\n]*\[([^\]\n]*)\]")
+
+
+def adding(extra: str) -> str:
+    """The command that adds `extra` to this installation, and keeps the extras that it was made with."""
+    for name, command in _INSTALLERS.items():
+        with suppress(OSError, UnicodeDecodeError):
+            asked = _ASKED.search(Path(sys.prefix, name).read_text("utf-8"))
+            extras = {extra, *(re.findall(r"[\w-]+", asked[1]) if asked else ())}
+            return f"{command} 'pm-orchestrator[{','.join(sorted(extras))}]'"
+    return f"pip install 'pm-orchestrator[{extra}]'"

@@ -194,7 +194,6 @@ class HomeScreen(TaskKeys):
         self.tasks.show(rows)
         count = f"{len(rows)} of {len(self.all_rows)}: {shown(wanted)}" if wanted else str(len(rows))
         self.tasks.border_title = f"Tasks ({count})"
-        self.desk.session.rows = [row.task_id for row in rows]
 
     def show_top(self) -> None:
         running = len(self.desk.session.running)

@@ -15,6 +15,7 @@ import tree_sitter
 
 from runner.gate.languages import Language, by_path, grammar, has_grammar
 from runner.gate.wording import pattern, pattern_of_bytes
+from tracer.errors import adding
 
 _PAIRS = {b")": b"(", b"]": b"[", b"}": b"{"}
 
@@ -220,14 +221,12 @@ def open_source(path: str, text: bytes, language: Language | None = None) -> Sou
         read = PARSE_LIMIT if found.name in {"markdown", "prose"} else SCAN_LIMIT
         note = f"only its first {read >> 20} MB were read" if len(text) > read else ""
         if found.module:
-            note = f"its grammar is not installed (pip install 'pm-orchestrator[{found.module}]')"
+            note = f"its grammar is not installed ({adding(found.module)})"
         return Source(path=path, text=text, language=found, tree=None, note=note)
     if len(text) > PARSE_LIMIT:
         size = f"{len(text) / 1048576:.0f} MB"
         return Source(path=path, text=text, language=found, tree=None, note=f"too large to parse ({size})")
-    if is_too_deep(text):
-        return Source(path=path, text=text, language=found, tree=None, note=TOO_DEEP)
-    tree = parse(found, text)
+    tree = None if is_too_deep(text) else parse(found, text)
     return Source(path=path, text=text, language=found, tree=tree, note="" if tree else TOO_DEEP)
 
 

@@ -86,16 +86,21 @@ def wrap_agent(
 ) -> list[str]:
     """As `wrap`, for an agent: it reaches the network, where its model is, and the home folder can be read.
 
-    `own` is what its kind keeps in the home folder: it is writable, and folders (what has no suffix) are made.
+    `own` is what its kind keeps in the home folder: it is writable, and what is missing of it is made: folders (what has
+    no suffix), and empty JSON files. What the agent would make itself beside a folder is lost with the sandbox, and the
+    folder then misses it: Claude Code told its user so at each later start.
 
     Raises:
         SandboxError: as `wrap`.
 
     """
     kept = tuple(own)
-    for folder in kept:
-        if not folder.suffix:
-            folder.mkdir(parents=True, exist_ok=True)
+    for path in kept:
+        if not path.suffix:
+            path.mkdir(parents=True, exist_ok=True)
+        elif not path.exists():
+            path.touch(mode=0o600)
+            path.write_text("{}\n", encoding="utf-8")
     policy = SandboxPolicy(
         workspace=Path(os.path.realpath(workspace)),
         read_only=read_only,

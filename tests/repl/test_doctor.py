@@ -14,6 +14,7 @@ from repl.exit_codes import ExitCode
 from runner.processes.bubblewrap import SandboxCapability
 from tests.repl.support import pm
 from tests.support import fake_agent
+from tracer.errors import ConfigError, needs_extra
 from tracer.settings.layers import load_settings
 
 
@@ -70,8 +71,49 @@ def test_a_key_without_its_package_is_said_and_an_agent_that_is_here_is_taken_in
     monkeypatch.setitem(sys.modules, "anthropic", None)
     assert choose_executor(settings, environ) == "claude"
     assert choose_executor(settings, environ | {"PATH": ""}) == "anthropic", "which names its package when it is made"
-    row = found(project, "credentials", **environ)
+    assert found(project, "credentials", **environ)["status"] == "ok", "there is nothing to choose or to add"
+    row = found(project, "credentials", **environ | {"PATH": ""})
     assert (row["status"], row["next_step"]) == ("warn", "pip install 'pm-orchestrator[anthropic]'")
+
+
+PIPX = '{\n    "main_package": {\n        "package": "pm-orchestrator",\n        "package_or_url": "%s",\n'
+UV = (
+    '[tool]\nrequirements = [{ name = "pm-orchestrator"%s }, { name = "acme", extras = ["rules"] }]\nentrypoints = []\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("pip", "", "pip install 'pm-orchestrator[acp]'"),
+        ("pipx_metadata.json", PIPX % "pm-orchestrator", "pipx install --force 'pm-orchestrator[acp]'"),
+        (
+            "pipx_metadata.json",
+            PIPX % "/a/pm_orchestrator-1-py3.whl[s3]",
+            "pipx install --force 'pm-orchestrator[acp,s3]'",
+        ),
+        ("uv-receipt.toml", UV % "", "uv tool install 'pm-orchestrator[acp]'"),
+        ("uv-receipt.toml", UV % ', extras = ["mcp", "s3"]', "uv tool install 'pm-orchestrator[acp,mcp,s3]'"),
+    ],
+)
+def test_what_is_missing_is_added_with_the_tool_that_installed_pm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, command: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    with pytest.raises(ConfigError) as told, needs_extra("acp", wanted_by="the executor acp"):
+        raise ImportError("no acp")
+    assert told.value.next_step == command
+
+
+def test_the_test_command_is_shown_and_what_keeps_it_from_running_with_the_next_step(project: Path) -> None:
+    assert found(project, "tests")["next_step"] == "pm config set run.test CMD"
+    (project / "Makefile").write_text("test:\n\ttrue\n")
+    row = found(project, "tests")
+    assert (row["found"].partition(":")[0], row["status"], row["next_step"]) == ("make test", "warn", "pm config trust")
+    assert "\n  test: make test\n" in pm("config", "trust", cwd=project).out
+    row = found(project, "tests")
+    assert (row["found"], row["status"]) == ("make test", "ok")
 
 
 def test_looking_changes_nothing(project: Path, tmp_path: Path) -> None:

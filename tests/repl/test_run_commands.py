@@ -445,9 +445,12 @@ def test_a_person_at_the_terminal_is_asked_at_the_limit(project: Path) -> None:
     words = ("run", "--executor", "scripted", "--script", str(path), "--max-iterations", "1", "write hello.py")
     with Terminal(project, *words) as terminal:
         terminal.wait_for("Enter later?")
-        terminal.send(b"h finish greet\r")
+        terminal.send(
+            b"add more of it\r"
+        )  # no decision of the list, though it begins with a letter of one: asked again
+        terminal.send(b"hint finish greet\r")
         terminal.wait_for("2 iterations, last verdict REJECT")
-        terminal.send(b"c\r")
+        terminal.send(b"continue\r")
         terminal.wait_for("task-001 COMPLETE, tests not run")
         assert terminal.ends() == 0
 
@@ -482,7 +485,7 @@ def test_a_second_answer_that_changed_nothing_is_put_to_the_person_and_may_be_ac
     with Terminal(project, "run", "--executor", "scripted", "--script", str(path), "greet") as terminal:
         terminal.wait_for("changed nothing for the second time")
         terminal.wait_for("your answer (a accept")
-        terminal.send(b"a\r")
+        terminal.send(b"accept\r")
         terminal.wait_for("task-001 COMPLETE · 2 iterations")
         assert terminal.ends() == 0
 
@@ -538,8 +541,11 @@ def test_a_hint_to_what_ended_at_its_limit_is_in_the_next_request_and_the_sums_g
     assert pm("respond", "1", "hint", "two, not one", cwd=project).code == 0
     newest = max((project / ".pm-orchestrator" / "traces").glob("conversation-*.jsonl")).read_text()
     assert "## Hint from the user\\ntwo, not one" in newest
-    shown = json.loads(pm("show", "1", "--json", cwd=project).out)
+    shown = json.loads(pm("show", "#1", "--json", cwd=project).out)
     assert (shown["iterations"], shown["judgments"], shown["cost_usd"]) == (2, ["REJECT", "PASS"], 0.02)
+    told = pm("trace", "1", cwd=project).out
+    assert (told.count("LLM_REQUEST"), told.count("FINAL_SUMMARY")) == (2, 2), "each file of the task, in order"
+    assert told.index("REJECT") < told.rindex("PASS")
 
 
 def test_a_full_disk_stops_the_task_with_8_and_says_so(project: Path) -> None:

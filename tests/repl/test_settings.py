@@ -90,7 +90,8 @@ def test_guarded_settings_of_a_project_count_only_while_its_file_is_trusted_as_i
     assert "(ignored)" in ran.out
     assert pm("config", "validate", cwd=project).code == 3
     assert json.loads(pm("config", "get", "run.max_iterations", "--json", cwd=project).out)["value"] == 5
-    assert pm("config", "trust", cwd=project).code == 0
+    trusted = pm("config", "trust", cwd=project)
+    assert (trusted.code, "\n  run.test = true\n" in trusted.out, "max_iterations" in trusted.out) == (0, True, False)
     assert pm("config", "validate", cwd=project).code == 0
     assert pm("config", "get", "run.test", cwd=project).out == "true\n"
     (folder / "config.toml").write_text("[run]\ntest = 'curl evil'\n")
@@ -138,7 +139,7 @@ def test_set_keeps_comments_and_the_trust_of_a_file_the_person_changed(project: 
     assert (folder / "config.local.toml").read_text() == text.replace("= 3", "= 5")
     fresh = project.parent / "fresh"
     fresh.mkdir()
-    assert pm("config", "set", "run.test", "pytest -q", cwd=fresh).code == 0
+    assert "trusted, as you set it" in pm("config", "set", "run.test", "pytest -q", cwd=fresh).err
     assert pm("config", "get", "run.test", cwd=fresh).out == "pytest -q\n"
     assert pm("config", "set", "run.test", "--unset", cwd=fresh).code == 0
     assert pm("config", "get", "run.test", cwd=fresh).out == "-\n"

@@ -135,3 +135,17 @@ def test_a_machine_without_bubblewrap_is_told_what_to_install(monkeypatch, tmp_p
     monkeypatch.setenv("PATH", str(tmp_path))
     found = probe.__wrapped__()
     assert (found.available, "install" in found.next_step) == (False, True)
+
+
+async def test_what_an_agent_keeps_in_the_home_folder_is_made_before_it_starts_and_outlives_it(workspace, tmp_path):
+    home = tmp_path / "home"
+    own = (home / ".agent", home / ".agent.json")
+    argv = ["/bin/sh", "-c", f"touch {home}/.agent/session; echo '{{\"seen\": 1}}' > {home}/.agent.json"]
+    for _ in range(2):
+        wrapped = bubblewrap.wrap_agent(
+            argv, workspace=str(workspace), read_only=False, state_dir=None, readable=(), own=own
+        )
+        assert own[1].read_text() in {"{}\n", '{"seen": 1}\n'}
+        await run_command(wrapped, cwd=workspace, timeout_s=20)
+    assert (home / ".agent" / "session").exists()
+    assert own[1].read_text() == '{"seen": 1}\n'

@@ -34,8 +34,6 @@ def tasks(context: Context, arguments: Namespace) -> int:
     else:
         rows = list_tasks(context.state_dir, status=arguments.status, since=since, limit=limit)
     output = context.output
-    if context.session is not None:
-        context.session.rows = [row.task_id for row in rows]
     for row in rows:
         output.record(_record(row))
     output.lines(_table(rows, columns=output.columns))
@@ -62,11 +60,11 @@ def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
     width = max(len(row.task_id) for row in rows)
     wide = columns >= _WIDE
     more = f"{'verdicts':<10}  {'tokens':<8}  {'time':>9}  {'agent':<10}  " if wide else ""
-    lines = [f"{'#':>4}  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  {more}title"]
-    for number, row in enumerate(rows, 1):
+    lines = [f"  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  {more}title"]
+    for row in rows:
         age = age_text(now - epoch_ms_of(row.updated_at))
         cost = cost_text(row.cost_usd).removeprefix("cost ")
-        head = f"{number:>4}  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}  {cost:>9}  {age:>7}"
+        head = f"  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}  {cost:>9}  {age:>7}"
         if wide:
             strip, spark = strip_text(row.judgments[-8:]), spark_text(row.tokens[-8:])
             checked = {"verified": " ✓", "failed": " ✗"}.get(row.verification, "")

@@ -161,6 +161,9 @@ def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
     output = context.output
     if not entries and found.entries:
         output.note("no event fits; the trace has " + ", ".join(sorted({entry.event for entry in found.entries})))
+    if not arguments.latest and output.human:  # what the task's earlier files hold stands before it, oldest first
+        for path in reversed(task.older):
+            output.lines(_text(context, arguments, task, [entry for entry in scan(path).entries if wanted(entry)]))
     output.lines(_text(context, arguments, task, entries))
     _remarks(context, task, found)
     if output.form == "jsonl":
@@ -191,7 +194,7 @@ def _text(context: Context, arguments: Namespace, task: TaskRef, entries: list[E
 
 
 def _remarks(context: Context, task: TaskRef, found: Scan) -> None:
-    """What the text cannot say: a torn tail, damaged lines, no end, earlier files."""
+    """What the text cannot say: a torn tail, damaged lines, no end."""
     note = context.output.note
     facts = len(found.facts)
     for problem in found.problems[:5]:
@@ -212,8 +215,6 @@ def _remarks(context: Context, task: TaskRef, found: Scan) -> None:
             note(f"unfinished after {last.event}{index}   pm resume {task.task_id}")
         else:
             note(f"running, last event {last.event}{index}   pm trace {task.task_id} --follow")
-    for older in task.older:
-        note(f"earlier trace: {_relative(context, older)}")
 
 
 def _relative(context: Context, path: Path) -> str:

@@ -25,6 +25,7 @@ from tracer.settings.trust import PROJECT_FILES, folder_trusted, forget, trust_f
 
 if TYPE_CHECKING:
     from repl.context import Context
+    from runner.checks.commands import PlannedCommand
 
 
 def show(context: Context, arguments: Namespace) -> int:
@@ -78,9 +79,12 @@ def set_(context: Context, arguments: Namespace) -> int:
         # The user changed it, so their trust in the file goes on; a file nobody vouched for stays untrusted.
         trust_files(store, project, (name,), folder=False)
     context.output.line(f"{arguments.key} = {_text(value)}   {file}")
-    context._settings = None  # noqa: SLF001 - what was read is out of date
     setting = find_setting(arguments.key)
-    if setting is not None and setting.guarded and name in PROJECT_FILES and not vouched:
+    guarded = setting is not None and setting.guarded and name in PROJECT_FILES
+    context._settings = None  # noqa: SLF001 - what was read is out of date
+    if guarded and vouched:
+        context.output.note("trusted, as you set it   a change of the file by other means ends that")
+    elif guarded:
         context.output.note("this file is not trusted, so the setting is ignored until: pm config trust")
     if value != kept:
         context.output.note(f"a password is kept in {file.name}; ~/.pgpass or PGPASSFILE keeps PostgreSQL's elsewhere")
@@ -132,14 +136,33 @@ def trust(context: Context, arguments: Namespace) -> int:
         context.output.result("config trust", {"trusted": False, "project": str(project)})
         return 0
     present = vouch(context)
+    context._settings = None  # noqa: SLF001 - what was read is out of date
+    settings = context.settings()
     for name in present:
         context.output.line(f"trusted {project / name}")
-    context.output.line(f"trusted {project.parent}: its configuration and detected commands may be used")
-    context.output.note("a change to these files ends the trust")
+        for row in settings.rows.values():
+            setting = find_setting(row.key)
+            if setting is not None and setting.guarded and row.origin.where == str(project / name):
+                context.output.line(f"  {row.key} = {_text(row.value)}")
+    context.output.line(f"trusted {project.parent}: its settings and the commands found in it may run")
+    for one in planned_commands(context):
+        if one.origin == "detected":
+            context.output.line(f"  {one.kind}: {escape(one.command)}")
+    if present:
+        context.output.note("a change to these files ends the trust")
     context.output.result(
         "config trust", {"trusted": folder_trusted(store, project), "files": present, "project": str(project)}
     )
     return 0
+
+
+def planned_commands(context: Context) -> tuple[PlannedCommand, ...]:
+    """The commands that check each change here: those of the settings, and those found in the folder."""
+    from runner.checks.commands import KINDS, detect_commands  # 40 ms, only where it is asked for
+
+    settings = context.settings()
+    own = {kind: str(settings.get(f"run.{kind}")) for kind in KINDS if settings.get(f"run.{kind}")}
+    return detect_commands(context.folder, configured=own, trusted=settings.trusted)
 
 
 def vouch(context: Context) -> list[str]:

@@ -18,7 +18,7 @@ from repl.present.text import count_text, one_line
 from repl.version import VERSION
 from runner.processes.probe import run_probe
 from tracer.clock import now_epoch_ms
-from tracer.errors import ConfigError, PmError
+from tracer.errors import ConfigError, PmError, adding
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -111,8 +111,21 @@ def _config(context: Context) -> Check:
         return Check("config", "warn", settings.ignored_line(), "read the files (pm config path), then pm config trust")
     files = [origin for row in settings.rows.values() if (origin := row.origin.where) and row.origin.layer != "flag"]
     used = len({name for name in files if name.endswith(".toml")})
-    trusted = "folder trusted" if settings.trusted else "folder not trusted: detected commands do not run"
+    trusted = "folder trusted" if settings.trusted else "folder not trusted"
     return Check("config", "ok", f"valid, {used} file{'' if used == 1 else 's'} in use, {trusted}")
+
+
+def _tests(context: Context) -> Check:
+    """The test command that a verdict would stand on."""
+    from repl.commands.setup.config import planned_commands
+
+    found = next((one for one in planned_commands(context) if one.kind == "test"), None)
+    if found is None:
+        return Check("tests", "warn", "no test command: no change is verified", "pm config set run.test CMD")
+    if found.held_back is not None:
+        text = f"{found.command}: found here, does not run while the folder is not trusted"
+        return Check("tests", "warn", one_line(text, 200), "pm config trust")
+    return Check("tests", "ok", one_line(found.command, 200))
 
 
 def _credentials(context: Context) -> Check:
@@ -121,12 +134,15 @@ def _credentials(context: Context) -> Check:
 
     settings = context.settings()
     key = find_key(settings, context.environ)
+    agents = [agent.name for agent in found_agents(settings, context.environ) if agent.path]
     if key is not None and not has_sdk():
-        step = "pip install 'pm-orchestrator[anthropic]'"
-        return Check("credentials", "warn", f"key from {key.source}; the package that uses it is not installed", step)
+        text = f"key from {key.source}; the package that uses it is not installed"
+        if agents:
+            return Check("credentials", "ok", f"{text}: {agents[0]} does the work")
+        return Check("credentials", "warn", text, adding("anthropic"))
     if key is not None:
         return Check("credentials", "ok", f"key from {key.source}, ends in {key.ending}")
-    if any(agent.path for agent in found_agents(settings, context.environ)):
+    if agents:
         return Check("credentials", "ok", "no API key; an installed agent brings its own log-in")
     return Check("credentials", "warn", "no API key and no agent found", "export ANTHROPIC_API_KEY=..., or try pm demo")
 
@@ -345,6 +361,7 @@ CHECKS: dict[str, Callable[[Any], Check]] = {
     "version": _version,
     "state": _state,
     "config": _config,
+    "tests": _tests,
     "credentials": _credentials,
     "executors": _executors,
     "sandbox": _sandbox,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from repl.commands.setup.config import vouch
+from repl.commands.setup.config import planned_commands, vouch
 from repl.dispatch import INSIDE_RUN
 from repl.present.progress import short_id
 from repl.present.subtasks import standing_text, subtask_line
@@ -129,10 +129,15 @@ def preview_lines(plan: Mapping[str, Any], *, task_id: str) -> list[str]:
 
 async def ask_letter(context: Context, person: Person, question: str) -> tuple[str, str]:
     """The letter the user answers `question` with, empty for none, and the words after it."""
+    letter, _, words = (await ask_line(context, person, question)).partition(" ")
+    return letter[:1].lower(), words.strip()
+
+
+async def ask_line(context: Context, person: Person, question: str) -> str:
+    """What the user answers `question` with; empty for none."""
     context.output.stderr.write(question)
     context.output.stderr.flush()
-    letter, _, words = (await person.line() or "").strip().partition(" ")
-    return letter[:1].lower(), words.strip()
+    return (await person.line() or "").strip()
 
 
 async def ask_trust(context: Context, session: Session, person: Person) -> None:
@@ -146,11 +151,7 @@ async def ask_trust(context: Context, session: Session, person: Person) -> None:
         return
     if settings.trusted or refused(store, project):
         return
-    from runner.checks.commands import KINDS, detect_commands  # 40 ms, only where it may be asked
-
-    own = {kind: str(settings.get(f"run.{kind}")) for kind in KINDS if settings.get(f"run.{kind}")}
-    found = await asyncio.to_thread(detect_commands, session.folder, configured=own)
-    held_back = [one for one in found if one.held_back is not None]
+    held_back = [one for one in await asyncio.to_thread(planned_commands, context) if one.held_back is not None]
     if not held_back:
         return
     ignored = settings.ignored_line()

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_letter, ask_trust
+from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_line, ask_trust
 from repl.context import Context
 from repl.executor_choice import choose_executor
 from repl.present.progress import Progress, short_id
@@ -192,40 +192,49 @@ async def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> 
 
 async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
     if outcome.question is not None:
-        return await _ask_question(context, outcome.question, outcome.task_id, person)
+        return await _ask_question(context, outcome.question, outcome, person)
     last = outcome.judgments[-1] if outcome.judgments else "none"
     question = "c continue, h TEXT hint, a accept, s stop, Enter later? "
     if outcome.reason == "conflict":
         question = "c hand it over again (put your change aside first), h TEXT do it again, s stop, Enter later? "
     else:
         context.output.note(f"{count_text(outcome.iterations, 'iteration')}, last verdict {last}")
-    words: dict[str, Action] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
-    while True:
-        letter, text = await ask_letter(context, person, question)
-        if not letter:
-            return None
-        action = words.get(letter)
-        if action is not None and (action != "hint" or text):
-            return PlanAnswer(action, text)
+    while typed := await ask_line(context, person, question):
+        if answer := _decision(typed, outcome):
+            return answer
+    return None
 
 
-async def _ask_question(context: Context, question: Question, task_id: str, person: Person) -> PlanAnswer | None:
-    """Put the question box; whatever is typed that is no letter of the list answers it."""
-    for line in context.output.rendered(question_block(question, task_id)):
+async def _ask_question(
+    context: Context, question: Question, outcome: TaskOutcome, person: Person
+) -> PlanAnswer | None:
+    """Put the question box; whatever is typed that is no decision answers it."""
+    for line in context.output.rendered(question_block(question, outcome.task_id)):
         context.output.note(line)
     numbers = f"1-{len(question.choices)}, " if question.choices else ""
+    numbers += "allow the changed tests, " if outcome.allowable else ""
     prompt = f"  your answer ({numbers}a accept it as it is, c go on without an answer, s stop, Enter later): "
-    letters: dict[str, Action] = {"a": "accept", "c": "continue", "s": "stop"}
-    context.output.stderr.write(prompt)
-    context.output.stderr.flush()
-    typed = (await person.line() or "").strip()
+    typed = await ask_line(context, person, prompt)
     if not typed:
         return None
-    if typed.lower() in letters:
-        return PlanAnswer(letters[typed.lower()])
     if typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(question.choices):
         typed = question.choices[int(typed) - 1]
-    return PlanAnswer("hint", typed)
+    return _decision(typed, outcome) or PlanAnswer("hint", typed)
+
+
+_ACTIONS: dict[str, Action] = {"c": "continue", "h": "hint", "a": "accept", "s": "stop"}
+
+
+def _decision(typed: str, outcome: TaskOutcome) -> PlanAnswer | None:
+    """What `typed` says in the words of `pm respond` or their letters; None where it is other text."""
+    word, _, text = typed.partition(" ")
+    named: dict[str, Action] = {**_ACTIONS, **{action: action for action in _ACTIONS.values()}}
+    if outcome.allowable:
+        named["allow"] = "allow"
+    action = named.get(word.lower())
+    if action is None or bool(text) is not (action == "hint"):
+        return None
+    return PlanAnswer(action, text.strip())
 
 
 def _given(context: Context, arguments: Namespace) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tracer.settings.declared import SETTINGS, Setting
 # Data, as many values in a line as fit.
 # fmt: off
 
-TASK = Argument("task", "task-015, a unique start of it, 15, or #3 (a row of the last list)", values="task")
+TASK = Argument("task", "task-015, a unique start of it, or its number: 15", values="task")
 _MAYBE_TASK = TASK._replace(required=False)
 STATUSES = ("RUNNING", "AWAITING_RESPONSE", "UNFINISHED", "COMPLETE", "INCOMPLETE", "ERROR", "CANCELLED")
 _KINDS: dict[str, Literal["text", "integer", "number", "duration"]] = {

@@ -11,7 +11,7 @@ import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,17 +21,49 @@ import yaml
 
 import pm_orchestrator
 from runner.gate.verdict import team_criteria
+from tests.support.clis import cli_environment, cli_program
+from tests.support.model_server import Call, ModelServer, Turn, counts
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [DOCS / "start.md", *sorted((DOCS / "guides").glob("*.md"))]
 RIGHT = 'def total(prices):\n    """The sum of `prices`, in cents."""\n    return sum(prices)\n'
-FIXED: dict[str, Any] = {"output": "Fixed: `total` no longer adds 1.", "files": {"prices.py": RIGHT}}
-LAZY: dict[str, Any] = {"output": "I looked at prices.py. The total is right now.", "files": {}}
+SPENT = {"usage": {"input_tokens": 4000, "output_tokens": 80}, "cost_usd": 0.02}
+FIXED: dict[str, Any] = {"output": "Fixed: `total` no longer adds 1.", "files": {"prices.py": RIGHT}, **SPENT}
+LAZY: dict[str, Any] = {
+    "output": "I looked at prices.py. It is right.",
+    "usage": {"input_tokens": 960},
+    "cost_usd": 0.01,
+}
 TOLD: dict[str, Any] = {"output": "It returns 0 for an empty list.", "files": {}}
+LESS = 'def total(prices, discount=0):\n    """The sum of `prices`, in cents, less `discount` percent."""\n'
+TESTED = """import unittest
+
+from prices import total
+
+
+class TotalTest(unittest.TestCase):
+    def test_prices_are_added(self):
+        self.assertEqual(total([1, 2]), 3)
+
+
+class DiscountTest(unittest.TestCase):
+    def test_a_discount_is_taken_off(self):
+        self.assertEqual(total([100, 200], 10), 270)
+"""
+WIDER: dict[str, Any] = {
+    "output": "`total` takes a discount.",
+    "files": {
+        "prices.py": LESS + "    return sum(prices) * (100 - discount) // 100\n",
+        "test_prices.py": TESTED,
+    },
+    "usage": {"input_tokens": 900},
+    "cost_usd": 0.01,
+}
 ROOMS = ("pm_orchestrator", "tracer", "runner", "collector", "service", "repl")
 WHO = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-SCRIPTS = {"start": [LAZY, FIXED], "developer": [FIXED, TOLD], "prompt-engineer": [FIXED, FIXED]}
+SCRIPTS = {"start": [LAZY, FIXED], "developer": [WIDER, TOLD], "prompt-engineer": [FIXED, FIXED]}
+CALLS = re.compile(r"\d+ tool calls: ")  # the scripted agent makes none
 
 
 class Step(NamedTuple):
@@ -81,6 +113,7 @@ def test_every_command_of_a_guide_runs_and_shows_what_the_guide_shows(shop: Path
         "PATH": f"{shop.parent / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "PM_EXECUTOR": "scripted",
+        "PM_GATE_STRENGTH_TIME": "20",  # as it is for users
         "PM_SCRIPT": str(replies),
         "SHELL": "/bin/bash",
         "HOME": str(shop.parent / "home"),
@@ -91,11 +124,39 @@ def test_every_command_of_a_guide_runs_and_shows_what_the_guide_shows(shop: Path
     native.write_bytes(gzip.decompress(session.read_bytes()))
     steps = steps_of(page)
     assert steps, "a guide without a command"
+    if page.stem == "developer":  # it starts where the first page ended
+        (shop / "prices.py").write_text(RIGHT)
+        subprocess.run(["git", "commit", "-qam", "Mended"], cwd=shop, check=True, env={**os.environ, **WHO})
+    played(
+        [Step(step.command, [line for line in step.shown if not CALLS.search(line)]) for step in steps], shop, environ
+    )
+
+
+@pytest.mark.real_cli
+def test_the_first_page_shows_what_claude_code_itself_does(shop: Path) -> None:
+    path = str(shop / "prices.py")
+    turns = [
+        Turn(text=str(LAZY["output"])),
+        Turn(calls=[Call("Read", {"file_path": path})], usage=counts(1300)),
+        Turn(calls=[Call("Write", {"file_path": path, "content": RIGHT})], usage=counts(1300)),
+        Turn(text=str(FIXED["output"]), usage=counts(1300)),
+    ]
+    with ModelServer(turns) as server:
+        environ = cli_environment(cli_program("claude"), home=shop.parent / "home", server=server)
+        path = f"{shop.parent / 'bin'}:{environ['PATH']}"
+        played(steps_of(DOCS / "start.md"), shop, {**environ, "PATH": path, "PM_EXECUTOR": "claude"})
+    again = [
+        line for line in (shop.parent / "home" / ".claude.json").read_text().splitlines() if "firstStartTime" in line
+    ]
+    assert again, "what Claude Code keeps beside its folder outlived its first run"
+
+
+def played(steps: Iterable[Step], shop: Path, environ: Mapping[str, str]) -> None:
     for step in steps:
         ran = subprocess.run(
             ["bash", "-c", step.command], cwd=shop, env=environ, capture_output=True, text=True, timeout=60, check=False
         )
-        told = ran.stdout + ran.stderr
+        told = (ran.stdout + ran.stderr).replace("· scripted ·", "· claude ·")
         # doctor ends with 1 on a machine that lacks something
         assert ran.returncode == 0 or step.command == "pm doctor", f"{step.command}: {told}"
         assert "internal" not in told

@@ -86,9 +86,9 @@ def wrap_agent(
 ) -> list[str]:
     """As `wrap`, for an agent: it reaches the network, where its model is, and the home folder can be read.
 
-    `own` is what its kind keeps in the home folder: it is writable, and what is missing of it is made: folders (what has
-    no suffix), and empty JSON files. What the agent would make itself beside a folder is lost with the sandbox, and the
-    folder then misses it: Claude Code told its user so at each later start.
+    `own` is what its kind keeps in the home folder: it is writable, and what is missing of it is made, folders (what
+    has no suffix) and empty JSON files. A file that the agent would make itself beside its folder is lost with the
+    sandbox, and the folder then misses it: Claude Code told its user so at each later start.
 
     Raises:
         SandboxError: as `wrap`.

@@ -148,8 +148,7 @@ def trust(context: Context, arguments: Namespace) -> int:
     for one in planned_commands(context):
         if one.origin == "detected":
             context.output.line(f"  {one.kind}: {escape(one.command)}")
-    if present:
-        context.output.note("a change to these files ends the trust")
+    context.output.note("a change to these files ends the trust")
     context.output.result(
         "config trust", {"trusted": folder_trusted(store, project), "files": present, "project": str(project)}
     )

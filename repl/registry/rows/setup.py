@@ -78,6 +78,11 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
     Command(
         "completion", "setup", "print a completion script for your shell", "repl.commands.setup.about:completion",
         "pm completion bash > ~/.local/share/bash-completion/completions/pm",
+        description=(
+            "bash: save it as ~/.local/share/bash-completion/completions/pm (make the folder first).\n"
+            "zsh: save it as ~/.zfunc/_pm, with fpath+=(~/.zfunc) before compinit in ~/.zshrc.\n"
+            "fish: save it as ~/.config/fish/completions/pm.fish."
+        ),
         arguments=(Argument("shell", "bash, zsh or fish", choices=("bash", "zsh", "fish")),), surfaces=("cli",),
     ),
     Command(

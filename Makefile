@@ -72,7 +72,7 @@ bench-criteria: $(DEV) ## precision and recall on the tuned corpus; unseen work:
 docs: $(DEV) ## write the generated pages anew
 	$(BIN)/python docs/generate.py
 
-docs-site: $(SITE) docs ## build the documentation site into site/, without network
+docs-site: $(SITE) docs ## build the documentation site into site/, without network (SITE_URL: where it will be)
 	$(BIN)/python docs/site.py
 
 dist: $(SITE) ## build wheel and sdist twice into dist/, compare them, check the metadata

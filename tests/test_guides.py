@@ -219,6 +219,24 @@ def test_the_glossary_s_words_are_used_in_docs_messages_pages_and_prompts() -> N
     assert not found, "\n".join(found)
 
 
+def test_the_site_s_page_for_what_is_not_there_works_at_any_depth(tmp_path: Path) -> None:
+    finish, version = (runpy.run_path(str(DOCS / "site.py"))[name] for name in ("finish", "VERSION"))
+    built = tmp_path / "built"
+    for page in (".", "start"):
+        (built / page).mkdir(exist_ok=True)
+        (built / page / "index.html").write_text("")
+    lost, sitemap = built / "404.html", built / "sitemap.xml"
+    lost.write_text('<a href="/start/"><a href="//other"><script>{"base":"/"}</script>')
+    finish(built, "https://docs.example.org/pm")
+    base = f"/pm/{version}/"
+    assert lost.read_text() == f'<a href="{base}start/"><a href="//other"><script>{{"base":"{base}"}}</script>'
+    assert (tmp_path / "404.html").read_text() == lost.read_text()
+    told = re.findall(r"<loc>(.*)</loc>", sitemap.read_text())
+    assert told == [f"https://docs.example.org{base}", f"https://docs.example.org{base}start/"]
+    finish(built, "")
+    assert not sitemap.exists(), "addresses that nobody knows"
+
+
 def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
     shown = re.findall(r"^::: pm_orchestrator\.(\w+)$", (DOCS / "api.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(shown) == sorted(pm_orchestrator.__all__)

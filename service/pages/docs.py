@@ -15,6 +15,7 @@ from tracer.redaction.redactor import Clean
 
 router = APIRouter(include_in_schema=False)
 
+_BOUNDS: Final = {"minimum": "from", "maximum": "to", "default": "default"}
 _METHODS: Final = ("get", "post", "put", "delete")
 
 
@@ -42,13 +43,26 @@ def _told(operation: dict[str, Any]) -> dict[str, Any]:
                 "name": one["name"],
                 "place": one["in"],
                 "required": one.get("required", False),
-                "schema": _schema(one.get("schema", {})),
+                "schema": _type(one.get("schema", {})),
             }
             for one in operation.get("parameters", ())
         ],
         "bodies": [(kind, _schema(body.get("schema", {}))) for kind, body in content.items()],
         "responses": [(code, each.get("description", "")) for code, each in operation["responses"].items()],
     }
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """A parameter's schema in a line: `integer, from 1, to 1000, default 100`."""
+    kinds = []
+    for each in schema.get("anyOf", [schema]):
+        values = each.get("enum", [each["const"]] if "const" in each else [])
+        if each.get("type") == "array":
+            kinds.append(f"list of {_type(each['items'])}")
+        elif each.get("type") != "null":
+            kinds.append(" | ".join(map(str, values)) or str(each.get("type", "any")))
+    bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if schema.get(key) is not None]
+    return ", ".join([" or ".join(kinds), *bounds])
 
 
 def _schema(schema: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from pathlib import Path
@@ -90,6 +91,8 @@ def test_the_api_s_page_names_every_operation_and_loads_nothing_foreign(project:
             assert operation["tags"], path
             assert f"{method.upper()} {path}" in page
     assert "https://" not in page
+    assert "`" not in re.sub(r"<pre.*?</pre>", "", page, flags=re.DOTALL), "code is marked up"
+    assert "<code>integer, from 1, to 500, default 100</code>" in page
 
 
 def test_a_filter_that_names_no_event_is_refused(project: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -16,6 +18,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.collector.http.support import Capture
+from tests.service.support import TOKEN, serving
 from tests.service.test_serve_command import CODE, ROOT, start
 from tests.support.tools import need_program
 
@@ -57,6 +61,7 @@ def behind(project: Path, tmp_path: Path) -> Iterator[httpx2.Client]:
     site = re.findall(r"```nginx\n(.*?)```", (ROOT / "docs" / "http.md").read_text(), re.DOTALL)[0]
     for written, here in (
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("listen 80;", f"listen 127.0.0.1:{free_port()};"),
         ("http://127.0.0.1:8765", address),
         ("/etc/ssl/pm.pem", str(cert)),
         ("/etc/ssl/pm.key", str(key)),
@@ -121,3 +126,44 @@ def test_a_browser_signs_in_and_acts_through_tls_under_a_name_of_its_own(behind:
             break
         time.sleep(0.05)
     assert last["client"] == "127.0.0.1", "what the client itself says of its address is not believed"
+
+
+def test_what_is_as_large_as_the_service_takes_gets_through_and_the_metrics_do_not(
+    behind: httpx2.Client, project: Path
+) -> None:
+    token = (project / ".pm-orchestrator" / "serve-token").read_text().strip()
+    data = b"x" * (3 << 20)
+    name = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    own = {"authorization": f"Bearer {token}", "content-type": "application/octet-stream"}
+    assert behind.put(f"/blobs/{name}", content=data, headers=own).status_code == 201
+    assert "nginx" in behind.get("/metrics", headers=own).text
+
+
+def test_the_job_of_the_retention_deletes_what_is_old_and_nothing_else(tmp_path: Path) -> None:
+    need_program("jq", how="apt-get install jq")
+    (tmp_path / "project").mkdir()
+    job = re.findall(r"```bash\n(.*?)```", (ROOT / "docs" / "operations.md").read_text(), re.DOTALL)[0]
+    with serving(tmp_path / "project", []) as served:
+        old, new, still_open = Capture(served), Capture(served), Capture(served)
+        for each in (old, new):
+            assert each.post("/finalize").status_code == 202
+        with sqlite3.connect(tmp_path / "project/.pm-orchestrator/collector.sqlite") as database:
+            day = "UPDATE traces SET finalized_at_ms = 1700000000000 WHERE trace_id = ?"
+            assert database.execute(day, (old.trace_id,)).rowcount == 1
+        environ = {**os.environ, "PM_URL": served.url, "PM_TOKEN": TOKEN}
+        job = job.replace("limit=500", "limit=1")
+        subprocess.run(["bash", "-eu", "-c", job], env=environ, check=True, timeout=60)
+        left = {each["trace_id"] for each in served.client.get("/traces").json()["traces"]}
+    assert left == {new.trace_id, still_open.trace_id}
+
+
+def test_the_units_of_the_operator_s_guide_are_units(tmp_path: Path) -> None:
+    analyze = need_program("systemd-analyze", how="apt-get install systemd")
+    units = re.findall(r"```ini\n(.*?)```", (ROOT / "docs" / "guides" / "operator.md").read_text(), re.DOTALL)
+    assert [re.findall(r"^ExecStart=\S+/pm (\w+)", unit, re.MULTILINE) for unit in units] == [["serve"], ["admin"]]
+    files = [tmp_path / name for name in ("pm.service", "pm-worker@1.service")]
+    for file, unit in zip(files, units, strict=True):
+        file.write_text(unit.replace("/opt/pm/bin/pm", sys.executable))
+    done = subprocess.run([analyze, "verify", *files], capture_output=True, text=True, check=False)
+    told = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "pm.service" in line]
+    assert (done.returncode, told) == (0, []), done.stderr

@@ -61,6 +61,10 @@ def unreached_text(unreached: Sequence[str]) -> str:
 
 def strength_text(strength: Strength) -> str:
     """`6 of 9 faults noticed`; how many were not tried stands behind it."""
+    if not strength.total:
+        return "no fault could be tried" + (
+            f", {strength.untried} left when the time was over" if strength.untried else ""
+        )
     left = f", {strength.untried} not tried" if strength.untried else ""
     return f"{strength.killed} of {strength.total} faults noticed{left}"
 

@@ -98,6 +98,9 @@ def test_the_newest_judgment_that_tried_faults_says_what_the_tests_noticed() -> 
     found = strength_in([judgment(result("Q11") | {"strength": {"total": 1}}), tried, judgment(result("Q7"))])
     assert found is not None
     assert strength_text(found) == "3 of 4 faults noticed, 2 not tried"
+    nothing = judgment(result("Q11") | {"strength": {"total": 0, "killed": 0, "untried": 3}})
+    assert (none := strength_in([nothing])) is not None
+    assert strength_text(none) == "no fault could be tried, 3 left when the time was over"
     assert [survivor_text(one) for one in found.survivors] == ["a.py:9 f: < → <="]
     assert strength_in([judgment(result("Q11") | {"strength": "damaged"})]) is None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.executors.test_real_cli import MENDED, Place
+from tests.runner.executors.test_real_cli import MENDED, MODELS, Place
 from tests.support.clis import ROOT, cli_program
 from tests.support.model_server import ModelServer, Recorded, Turn
 from tests.support.tools import need
@@ -21,6 +21,7 @@ from tracer.distill.native import PROVIDER_NAMES
 
 pytestmark = [pytest.mark.torture, pytest.mark.real_cli, pytest.mark.timeout(300)]
 
+SAID = " ".join(f"I mended half() in calc.py, case {number}." for number in range(20))  # too little is no answer to PDD
 _TASK = """
 import runpy, sys, types
 from pathlib import Path
@@ -28,11 +29,13 @@ sys.modules["pdd"] = types.ModuleType("pdd")
 sys.modules["pdd"].__path__ = sys.argv[2:]
 runpy.run_path(sys.argv[1])["install"]()
 import pdd.agentic_common as common
-print(common.run_agentic_task("Mend half() in calc.py", Path.cwd(), label="fix:calc", max_retries=1, timeout=90)[0])
+told = common.run_agentic_task("Mend half() in calc.py", Path.cwd(), label="fix:calc", max_retries=1, timeout=90)
+print(told[1])
+print(told[0])
 """
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
 def test_a_task_of_pdd_leaves_its_trace(name: str, tmp_path: Path) -> None:
     python = os.environ.get("PM_TEST_HARBOR", "")
     need(bool(python), "pdd-cli", how="PM_TEST_HARBOR=$(tests/support/install_harbor.sh) (Python 3.12)")
@@ -43,7 +46,7 @@ def test_a_task_of_pdd_leaves_its_trace(name: str, tmp_path: Path) -> None:
     def turns(_request: Recorded) -> Turn:
         done = (place.project / "calc.py").exists() and (place.project / "calc.py").read_text() == MENDED
         calls = [] if done else place.writes(MENDED)
-        return Turn(thinking="**Look** first.", calls=calls, text="I mended half(). " * 20 if done else "")
+        return Turn(thinking="**Look** first.", calls=calls, text=SAID if done else "")
 
     with ModelServer(turns) as server:
         options = f'name="pm"\nbase_url="{server.url}/v1"\nenv_key="OPENAI_API_KEY"\nwire_api="responses"\n'
@@ -53,6 +56,8 @@ def test_a_task_of_pdd_leaves_its_trace(name: str, tmp_path: Path) -> None:
         environ = {
             "PDD_AGENTIC_PROVIDER": PROVIDER_NAMES[name],
             "IS_SANDBOX": "1",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "GEMINI_MODEL": MODELS["gemini"],  # else it asks a model which model to ask
         }
         told = subprocess.run(
             [python, "-c", _TASK, str(ROOT / "examples" / "pdd_traces.py"), folder],
@@ -68,5 +73,5 @@ def test_a_task_of_pdd_leaves_its_trace(name: str, tmp_path: Path) -> None:
     meta, *lines = (json.loads(line) for line in trace.read_text().splitlines())
     assert trace.name.split("_", 3)[3] == f"fix__calc_{PROVIDER_NAMES[name]}.jsonl"
     assert (meta["success"], meta["label"]) == (True, "fix:calc")
-    assert next(line["text"] for line in lines if line["type"] == "thought") == "**Look** first."
+    assert next(line["text"] for line in lines if line["type"] == "thought").split() == ["**Look**", "first."]
     assert sum(line["type"] == "tool" for line in lines) >= 1

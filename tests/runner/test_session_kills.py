@@ -31,20 +31,23 @@ VICTIMS = ("pm", "agent", "ctrl-c")
 
 
 class Model:
-    """Reads and writes calc.py, one call a request, then says so; again from the start where nothing was written."""
+    """Reads and writes calc.py, one call a request, then says so; reads again where nothing was written."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.asked = 0
+        self.asked = self.sent = 0
+        self.looked = False
 
-    def __call__(self, request: Recorded) -> Turn:
+    def __call__(self, _request: Recorded) -> Turn:
         self.asked += 1
         path = self.place.project / "calc.py"
         if path.exists() and path.read_text() == MENDED:
+            self.sent += 10
             return Turn(thinking="It divides by 2.", text="I mended half().", usage=counts(50, 10, thinking=2))
+        self.sent += 20
         calls = self.place.writes(MENDED)
-        looked = not path.exists() or "tool_result" in json.dumps(request.body)
-        return Turn(thinking="**Look** first.", calls=[calls[-1 if looked else 0]], usage=counts(100, 20, cached=5))
+        write, self.looked = self.looked or not path.exists(), not self.looked
+        return Turn(thinking="**Look** first.", calls=[calls[-1 if write else 0]], usage=counts(100, 20, cached=5))
 
 
 def conversation(project: Path) -> list[bytes]:
@@ -62,8 +65,10 @@ def kill(place: Place, victim: str, pm: Any) -> None:
     pm.send_signal(signal.SIGINT if victim == "ctrl-c" else signal.SIGKILL)
 
 
-def killed_once(place: Place, chance: random.Random) -> Mapping[str, Any]:
-    """One task whose agent or pm is killed at a random moment, resumed to its end; its FINAL_SUMMARY."""
+def killed_once(place: Place, chance: random.Random) -> tuple[Mapping[str, Any], int]:
+    """One task whose agent or pm is killed at a random moment, resumed to its end: its FINAL_SUMMARY, and the output
+    tokens that the model sent.
+    """
     victim, after_request = chance.choice(VICTIMS), chance.choice([0, 0, 1, 1, 2, 3])
     delay_s = chance.uniform(0, 0.4 if after_request else 3)
     model = Model(place)
@@ -90,7 +95,7 @@ def killed_once(place: Place, chance: random.Random) -> Mapping[str, Any]:
     )
     final = json.loads(whole[-1])
     assert (final["event"], final["data"]["status"]) == ("FINAL_SUMMARY", "COMPLETE"), (victim, said)
-    return final["data"]
+    return final["data"], model.sent + sum(Turn().usage["output"] for _ in server.side_requests)
 
 
 @pytest.mark.timeout(1800)
@@ -100,7 +105,7 @@ def test_every_session_of_a_killed_agent_has_a_trace(name: str, tmp_path: Path) 
     for number in range(max(1, KILLS // len(VERSIONS))):
         (base := tmp_path / str(number)).mkdir()
         place = Place(name, program, base)
-        final = killed_once(place, random.Random(f"{name}-{number}"))
+        final, sent = killed_once(place, random.Random(f"{name}-{number}"))
         (trace,) = (place.project / ".pm-orchestrator" / "traces").glob("conversation-*.jsonl")
         assert verify_trace(trace).ok
         began = find_sessions(environ={"HOME": str(place.home)})
@@ -111,6 +116,7 @@ def test_every_session_of_a_killed_agent_has_a_trace(name: str, tmp_path: Path) 
         assert {one.session_id for one in began} == set(traced), f"number {number}"
         assert all(meta["provider"] == PROVIDER_NAMES[name] for meta in traced.values())
         used = sum(meta["tokens"]["output"] or 0 for meta in traced.values())
-        assert final["usage"]["output_tokens"] == used, (
+        # A reply that was cut off is told by the agent's output and may be missing in its session's file.
+        assert used <= final["usage"]["output_tokens"] <= sent, (
             f"number {number}: {[json.loads(x)['event'] for x in conversation(place.project)]}"
         )

@@ -30,6 +30,13 @@ _TEMPLATE = re.compile(
     rb"|%\(|%[sdr]\b|\\\(",
     re.IGNORECASE,
 )
+# What something else fills in, and what a pattern counts.
+_FILLED_IN = re.compile(
+    rb"\$\{[^}]*\}|\$\([^)]*\)|\{\{.*?\}\}|<%.*?%>|<[A-Za-z][\w .:-]*>|\{[\w.:!,]*\}|\[[^\[\]]*\]|%\([^)]*\)[a-z]?"
+    rb"|%\w+%|%[sdr]\b|\.\.\.|x{4,}|\*{3,}",
+    re.IGNORECASE,
+)
+_PIECE = re.compile(rb"[A-Za-z_]+|[0-9]+|[^A-Za-z0-9_]+")
 _STAND_IN = re.compile(
     rb"^(?:your|my|some|the|an?|test|fake|dummy|sample|example|insert|enter|put|add|change)[-_ .]|change_?me"
     rb"|placeholder|[-_]here$"
@@ -47,9 +54,12 @@ _LEAST_DRAWN = 12
 _CONSTANT = re.compile(rb"^[A-Z][A-Z_]*$|^[a-z]+(?:_[a-z]+)+$")
 _ADDRESS = re.compile(rb"^(?:https?|file)://|\s|^[\w.]+\(.*\)$")
 # One base64 value in 64 begins as a path does; the names in a path are no long mixtures of digits and letters.
-_PATH = re.compile(rb"^\.{0,2}/(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})")
+_PATH = re.compile(
+    rb"^\.{0,2}/(?!.*[!$^&|;,?<>].*[!#$^&*|;,?<>])(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})"
+)
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _LEAST_SIGNS = 6
+_LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY = 8, 5, 20
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 
 
@@ -68,9 +78,25 @@ def luhn(digits: bytes) -> bool:
     return total % 10 == 0
 
 
+def _broken(value: bytes) -> bool:
+    """Letters, digits and other signs that change places more often than in names, as in passwords that were drawn."""
+    pieces = _PIECE.findall(value) if len(value) >= _LEAST_BROKEN else ()
+    return len(pieces) >= _LEAST_PIECES and sum(piece.isdigit() for piece in pieces) > 1
+
+
+def _template(value: bytes) -> bool:
+    """Whether `value` is made of what something else fills in."""
+    if _TEMPLATE.search(value) is None:
+        return False
+    rest = _FILLED_IN.sub(b"", value)
+    return len(rest) < _LEAST_BROKEN or not (_broken(rest) or _MIXED.search(rest))
+
+
 def _stand_in(value: bytes) -> bool:
     """Whether `value` holds the place of a secret in a template or an explanation, or is one letter repeated."""
-    return len(set(value)) < 3 or _TEMPLATE.search(value) is not None or _STAND_IN.search(value) is not None
+    if len(set(value)) < 3 or _template(value):
+        return True
+    return _STAND_IN.search(value) is not None and not (len(value) >= _LEAST_KEY and _broken(value))
 
 
 def _assigned(value: bytes) -> bool:
@@ -106,7 +132,7 @@ def _drawn(value: bytes) -> bool:
 
 def _bearer(value: bytes) -> bool:
     """What follows the word bearer, and is no ordinary word after it."""
-    if _TEMPLATE.search(value) or len(set(value)) < 3:
+    if _template(value) or len(set(value)) < 3:
         return False
     return _NAME.match(value.rstrip(b"=.,:")) is None or (len(value) >= 16 and not value.islower()) or len(value) >= 24
 
@@ -120,7 +146,7 @@ def _provider(value: bytes) -> bool:
 def _password(value: bytes) -> bool:
     """The password in a connection string; the words that explanations put there are none."""
     words = {b"password", b"passwd", b"pass", b"pwd", b"secret", b"token", b"pw", b"changeme", b"x-oauth-basic"}
-    return value.lower() not in words and _TEMPLATE.search(value) is None and len(set(value)) > 1
+    return value.lower() not in words and not _template(value) and len(set(value)) > 1
 
 
 def _basic(value: bytes) -> bool:
@@ -139,9 +165,9 @@ def _given(value: bytes) -> bool:
 
 def _quoted(value: bytes) -> bool:
     """As `_strong` for a value in quotes, which may hold any sign."""
-    if _TEMPLATE.search(value) or _ADDRESS.search(value) or _PATH.match(value):
+    if _template(value) or _ADDRESS.search(value) or _PATH.match(value):
         return False
-    return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and _MIXED.search(value) is not None)
+    return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and (_broken(value) or _MIXED.search(value) is not None))
 
 
 def _long(value: bytes) -> bool:

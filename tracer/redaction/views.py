@@ -237,6 +237,25 @@ def url_view(data: bytes) -> Undone | None:
     return Undone(data, _lines_with(b"%"), _URL_ESCAPE, _percent, unquote_to_bytes)
 
 
+_FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
+_FORM_QUICK: Final = of_bytes(rb"%[0-9A-Fa-f]{2}[^\n]*\+|\+[^\n]*%[0-9A-Fa-f]{2}")
+
+
+def form_view(data: bytes) -> Undone | None:
+    """As `url_view`, and a plus sign is a blank, as in forms; None where no line holds both."""
+    if b"%" not in data or b"+" not in data or _FORM_QUICK.search(data) is None:
+        return None
+    return Undone(data, _lines_around(_FORM_QUICK), _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text))
+
+
+def _of_form(escape: bytes) -> bytes:
+    return b" " if escape == b"+" else _percent(escape)
+
+
+def _form_sign(match: re.Match[bytes]) -> bytes:
+    return _of_form(match[0])
+
+
 # What a terminal, or a font, makes of it is nothing: colours, titles, links, letters struck twice, signs without width.
 _SEQUENCE: Final = (
     rb"(?:\x1b|\^\[)\[[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,900}(?:\x07|\x1b\\)"
@@ -320,46 +339,80 @@ _SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
 # What a password or a key may be cut at, and code hardly ends a line in.
 _CUT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_.~%&!#$*@^?=-")
 _BLANK, _EQUALS, _MAIL = ord(" "), ord("="), 76
-_CUT_BEFORE: Final = _CUT | {_BLANK}
-_RESTING: Final = rb"[^\n]{39}%s(\r?\n)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _SIGN)
+_CUT_BEFORE: Final = _CUT | {_BLANK, ord(":")}
+_CUT_AFTER: Final = _CUT | {ord(":")}
+_INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
+_RESTING: Final = rb"[^\n]{39}%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
 _JOINED = of_bytes(rb"%s|(%s)" % (_RESTING, _CONTINUED))
 _NO_WORD = re.compile(rb"[0-9A-Z]")
+# What hangs below a line that it goes on in holds more than a word: a longer run, or nothing else.
+_INDENTED: Final = re.compile(
+    rb"(%s)(?=[a-z+/_.~%%&=-]*[0-9A-Z])(?:=?%s{6}|%s+[\"'=]{0,3}\r?\Z)" % (_INDENT, _SIGN, _SIGN)
+)
+_IN_JSON: Final = re.compile(rb'.*": ?"')
 
 
-def joined_view(data: bytes) -> View | None:
+def _behind_key(line: bytes) -> int:
+    """The length of the text that `line` begins, where that stands behind a key in JSON."""
+    found = _IN_JSON.match(line) if b'":' in line else None
+    behind = 0 if found is None else len(line) - found.end()
+    return behind if behind in _SIZES else len(line)
+
+
+def joined_views(data: bytes) -> Iterator[View]:
     """Lines that were one before they were wrapped: full to a usual width, or followed by a lone rest; or continued.
 
-    Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along.
+    Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. What is
+    said to be continued is seen without the guesses too: they may put a line before its beginning.
     """
     joins: dict[int, int] = {}
+    sure: list[tuple[int, int, bytes]] = []
     match = _JOINED.search(data)
     while match is not None:
         lone, rest, continued = map(match.span, range(1, 4))
         start, end = max(lone, continued)
-        if lone[0] < 0 or _NO_WORD.search(data, *rest) is not None:
+        if lone[0] < 0:
+            sure.append((start, end, b""))
+        elif _NO_WORD.search(data, *rest) is not None:
             joins[end] = start
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
     joins |= _full_lines(data)
-    changes = ((joins[end], end, b"") for end in sorted(joins))
-    return _rewritten(data, _without_others(data, changes)) if joins else None
+    if sure:
+        yield _rewritten(data, _without_others(data, sure))
+    changes: list[tuple[int, int, bytes]] = []
+    for start, end, nothing in sorted([*sure, *((joins[end], end, b"") for end in joins)]):
+        if not changes or start >= changes[-1][1]:  # a sign that continues a line may stand at its full width
+            changes.append((start, end, nothing))
+    if joins:
+        yield _rewritten(data, _without_others(data, changes))
 
 
 def _full_lines(data: bytes) -> dict[int, int]:
     """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
     lines = data.split(b"\n")
-    sizes = [len(line) for line in lines]
+    sizes = [len(line) for line in lines] if b'":' not in data else [_behind_key(line) for line in lines]
     joins: dict[int, int] = {}
     if _SIZES.isdisjoint(sizes):
         return joins
-    at = 0
-    for line, size, after in zip(lines, sizes, lines[1:], strict=False):
-        at += size + 1
-        if size in _SIZES and 0 < len(after) <= size:
-            width = size - line.endswith(b"\r")
-            soft = width == _MAIL and line[width - 1] == _EQUALS  # which is no part of the text
-            goes_on = after[0] in _CUT or (after[0] == _BLANK and after[1:2] != b" ")
-            if width in _WIDTHS and line[width - 1] in _CUT_BEFORE and goes_on and not soft:
-                joins[at] = at - 1 - size + width
+    at = hanging = 0
+    for line, full, after in zip(lines, sizes, lines[1:], strict=False):
+        at += len(line) + 1
+        size = hanging if hanging and len(line.lstrip(b" \t")) == hanging else full
+        hanging = 0
+        if size in _SIZES and after:
+            returned = line.endswith(b"\r")
+            width, end = size - returned, at - 1 - returned
+            soft = width == _MAIL and data[end - 1] == _EQUALS  # which is no part of the text
+            if width not in _WIDTHS or data[end - 1] not in _CUT_BEFORE or soft:
+                continue
+            if (indent := _INDENTED.match(after)) is not None:
+                hanging, begin = size, at + indent.end(1)
+            elif after[0] in _CUT_AFTER or (after[0] == _BLANK and after[1:2] != b" "):
+                begin = at
+            else:
+                continue
+            if len(after) - (begin - at) <= size:
+                joins[begin] = end
     return joins
 
 
@@ -471,9 +524,10 @@ Layer = View | Undone | Runs
 
 def layers_of(data: bytes, called: Called | None, *, first: bool) -> Iterator[Layer]:
     """The ways to read `data`: on the first level one for each dress, below that one for all, as dresses may mix."""
-    makers = (json_view, url_view, control_view, markup_view, joined_view) if first else (any_view, joined_view)
+    makers = (json_view, url_view, form_view, control_view, markup_view) if first else (any_view,)
     for make in makers:
         layer = make(data)
         if layer is not None:
             yield layer
+    yield from joined_views(data)
     yield from runs_views(data, called)

@@ -7,7 +7,7 @@ import html
 import json
 import re
 from collections.abc import Callable
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.tracer.redaction.positives import Positive, all_rules, positive
 from tracer.redaction.engine import ProjectRedactor, build_redactor
-from tracer.redaction.views import any_view, control_view, joined_view, json_view, markup_view, url_view
+from tracer.redaction.views import any_view, control_view, form_view, joined_views, json_view, markup_view, url_view
 
 Dress = Callable[[str], str]
 PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")
@@ -116,6 +116,8 @@ DRESSES: dict[str, tuple[Dress, Dress]] = {
     "soft hyphens": (parted("\u00ad", 7), without("\u00ad")),
     "wrapped at 60": (wrapped(60), without("\n")),
     "wrapped at 80, with returns": (lambda text: wrapped(80)(text).replace("\n", "\r\n"), without(r"\r\n")),
+    "wrapped and indented": (lambda text: parted("\n    ", 60)("word " * 9 + text + " more"), without("\n    ")),
+    "form": (lambda text: "payload=" + quote_plus(json.dumps({"a": f"b {text}"})), unquote_plus),
     "wrapped base64 in JSON": (
         lambda text: json.dumps(base64.encodebytes(f"some words {text} more words".encode()).decode()),
         lambda text: "".join(
@@ -144,7 +146,7 @@ def test_a_dressed_canary_is_caught(redactor: ProjectRedactor, canaries: list[Po
         assert sum(counts.values()) >= 1, (dress, canary.rule)
         assert not leaks(canary, take_off(text)), (dress, canary.rule)
         assert redactor.redact_text(text) == (text, {}), (dress, canary.rule)
-        value, _ = redactor.redact_value({"output": dressed})
+        value, _ = redactor.redact_value({"output": dressed.removeprefix("out:\n")})
         assert not leaks(canary, take_off(value["output"])), (dress, canary.rule)
 
 
@@ -162,6 +164,14 @@ def test_a_mark_does_not_take_the_next_line_along(redactor: ProjectRedactor, tex
     assert redacted.split("\n")[1:] == text.split("\n")[1:]
 
 
+def test_a_line_before_a_continued_secret_hides_no_part_of_it(redactor: ProjectRedactor) -> None:
+    key = "sk-ant-oat01-" + "aB3dE6gH9" * 10
+    redacted, _ = redactor.redact_text(
+        f"2026-11-23 10:00:00 INFO worker did what is ordinary\n{key[:72]}=\r\n{key[72:]}\n"
+    )
+    assert key[72:84] not in redacted
+
+
 PIECES = st.lists(
     st.sampled_from([
         "\x1b[31m", "\x1b]0;t\x07", "\x1b", "a\b", "&amp;", "&#65;", "&", "<b>", "</b>", "<", "<!-- c -->", "%41", "%",
@@ -175,16 +185,14 @@ PIECES = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(data=PIECES)
 def test_a_view_knows_the_way_back_and_does_not_grow(data: bytes) -> None:
-    for make in (json_view, url_view, control_view, markup_view, joined_view, any_view):
-        view = make(data)
-        if view is None:
-            continue
-        assert len(view.data) <= len(data) + 1, make
+    views = (make(data) for make in (json_view, url_view, form_view, control_view, markup_view, any_view))
+    for view in (*filter(None, views), *joined_views(data)):
+        assert len(view.data) <= len(data) + 1
         if hasattr(view, "_view"):
-            assert view.data == view._view.data, make
+            assert view.data == view._view.data
         for at in range(len(view.data)):
             start, end = view.original(at, at + 1)
-            assert 0 <= start <= end <= len(data), make
+            assert 0 <= start <= end <= len(data)
         assert view.original(0, len(view.data)) == (
             view.original(0, 1)[0],
             view.original(len(view.data) - 1, len(view.data))[1],

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from html import unescape
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -337,10 +338,12 @@ _WIDTHS: Final = frozenset({60, 64, 70, 72, 75, 76, 78, 79, 80, 100, 120, 132, 1
 _SIZES: Final = _WIDTHS | {width + 1 for width in _WIDTHS}  # with a carriage return
 _SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
 # What a password or a key may be cut at, and code hardly ends a line in.
-_CUT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_.~%&!#$*@^?=-")
-_BLANK, _EQUALS, _MAIL = ord(" "), ord("="), 76
-_CUT_BEFORE: Final = _CUT | {_BLANK, ord(":")}
-_CUT_AFTER: Final = _CUT | {ord(":")}
+_CUT: Final = frozenset(
+    bytes([sign]) for sign in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_.~%&!#$*@^?=-"
+)
+_MAIL: Final = 76
+_CUT_BEFORE: Final = _CUT | {b" ", b":"}
+_CUT_AFTER: Final = _CUT | {b":"}
 _INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
 _RESTING: Final = rb"[^\n]{39}%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
 _JOINED = of_bytes(rb"%s|(%s)" % (_RESTING, _CONTINUED))
@@ -349,14 +352,14 @@ _NO_WORD = re.compile(rb"[0-9A-Z]")
 _INDENTED: Final = re.compile(
     rb"(%s)(?=[a-z+/_.~%%&=-]*[0-9A-Z])(?:=?%s{6}|%s+[\"'=]{0,3}\r?\Z)" % (_INDENT, _SIGN, _SIGN)
 )
-_IN_JSON: Final = re.compile(rb'.*": ?"')
 
 
 def _behind_key(line: bytes) -> int:
     """The length of the text that `line` begins, where that stands behind a key in JSON."""
-    found = _IN_JSON.match(line) if b'":' in line else None
-    behind = 0 if found is None else len(line) - found.end()
-    return behind if behind in _SIZES else len(line)
+    size = len(line)
+    at = line.rfind(b'":')
+    behind = size - at - (4 if line[at + 2 : at + 3] == b" " else 3)
+    return behind if at >= 0 and behind in _SIZES else size
 
 
 def joined_views(data: bytes) -> Iterator[View]:
@@ -390,30 +393,31 @@ def joined_views(data: bytes) -> Iterator[View]:
 def _full_lines(data: bytes) -> dict[int, int]:
     """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
     lines = data.split(b"\n")
-    sizes = [len(line) for line in lines] if b'":' not in data else [_behind_key(line) for line in lines]
+    lengths = list(map(len, lines))
+    sizes = lengths if b'":' not in data else list(map(_behind_key, lines))
     joins: dict[int, int] = {}
     if _SIZES.isdisjoint(sizes):
         return joins
-    at = hanging = 0
-    for line, full, after in zip(lines, sizes, lines[1:], strict=False):
-        at += len(line) + 1
-        size = hanging if hanging and len(line.lstrip(b" \t")) == hanging else full
-        hanging = 0
-        if size in _SIZES and after:
-            returned = line.endswith(b"\r")
-            width, end = size - returned, at - 1 - returned
-            soft = width == _MAIL and data[end - 1] == _EQUALS  # which is no part of the text
-            if width not in _WIDTHS or data[end - 1] not in _CUT_BEFORE or soft:
-                continue
-            if (indent := _INDENTED.match(after)) is not None:
-                hanging, begin = size, at + indent.end(1)
-            elif after[0] in _CUT_AFTER or (after[0] == _BLANK and after[1:2] != b" "):
-                begin = at
-            else:
-                continue
-            if len(after) - (begin - at) <= size:
-                joins[begin] = end
+    afters = list(accumulate([length + 1 for length in lengths]))
+    for first in [number for number, size in enumerate(sizes[:-1]) if size in _SIZES]:
+        number, size, hanging = first, sizes[first], True
+        while hanging and number + 1 < len(lines) and _is_cut(lines[number], size):
+            at, after = afters[number], lines[number + 1]
+            indent = _INDENTED.match(after)
+            blanks = 0 if indent is None else indent.end(1)
+            goes_on = blanks or after[:1] in _CUT_AFTER or (after[:1] == b" " and after[1:2] != b" ")
+            if goes_on and len(after) - blanks <= size:
+                joins[at + blanks] = at - 1 - lines[number].endswith(b"\r")
+            hanging = blanks > 0 and len(after) - blanks == size  # below its beginning it goes on at the same width
+            number += 1
     return joins
+
+
+def _is_cut(line: bytes, size: int) -> bool:
+    """Whether `line`, whose text has `size` signs, ends at a usual width in what may have been cut."""
+    text = line.removesuffix(b"\r")
+    width, last = size - (text is not line), text[-1:]
+    return width in _WIDTHS and last in _CUT_BEFORE and not (width == _MAIL and last == b"=")  # a soft break's sign
 
 
 def _without_others(data: bytes, joins: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, int, bytes]]:

@@ -55,6 +55,9 @@ _CONSTANT = re.compile(rb"^[A-Z][A-Z_]*$|^[a-z]+(?:_[a-z]+)+$")
 _ADDRESS = re.compile(rb"^(?:https?|file)://|\s|^[\w.]+\(.*\)$")
 # One base64 value in 64 begins as a path does; the names in a path are no long mixtures of digits and letters.
 _PATH = re.compile(
+    rb"^\.{0,2}/(?!.*[!$^&|;,?<>].*[!#$^&*|;,?<>])"
+    rb"(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})"
+)
     rb"^\.{0,2}/(?!.*[!$^&|;,?<>].*[!#$^&*|;,?<>])(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})"
 )
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")

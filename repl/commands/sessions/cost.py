@@ -74,7 +74,9 @@ def _spent(context: Context, since: str | None) -> Iterator[_Spent]:
     for session in list_agentic(state_dir, since=since):
         if not any(session.session_id and ref.endswith(session.session_id) for ref in seen):
             name = session.label or PurePath(session.path).stem
-            yield _Spent(session.ts[:10], project, session.model, name, session.cost_usd, None)
+            operation, _, ran_in = (session.label or "").partition(":")  # distilled from wherever the agent ran
+            where = ran_in if operation == "session" and ran_in else project
+            yield _Spent(session.ts[:10], where, session.model, name, session.cost_usd, None)
 
 
 def _usd(spent: list[_Spent]) -> float | None:

@@ -16,14 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tracer.support import SEED_LINES, NoRedactor, fact, with_traces
-from tracer import durable, gc
+from tracer import durable
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.catalog.tasks import list_tasks
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError, TraceError, UsageError
 from tracer.events import clean_json
-from tracer.gc import apply_gc, apply_prune, parse_age, plan_gc, plan_prune
+from tracer.journal import gc
 from tracer.journal.follow import follow
+from tracer.journal.gc import apply_gc, apply_prune, parse_age, plan_gc, plan_prune
 from tracer.statedir import StateDir
 
 

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import multiprocessing.forkserver
 import os
-import site
-import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import tracer
 from tracer.clock import monotonic
 from tracer.distill.locate.find import PROVIDERS, guess_provider, provider_root, session_at, with_agents
 from tracer.distill.locate.listing import list_native
 from tracer.distill.native import Distilled, NativeSession, Provider, Request
 from tracer.distill.one import distill
 from tracer.errors import PmError
+from tracer.pool import process_pool
 
 # Below this many bytes starting processes (150 ms each) costs more than it saves.
 _WORTH_IT = 8 * 1024 * 1024
 # From here on each of two workers is sure to want the gate of all rules.
 _WORTH_A_GATE = 128 * 1024 * 1024
-_STARTING: Final = threading.Lock()
 
 
 class Outcome(NamedTuple):
@@ -47,45 +41,12 @@ def distill_many(
         for session in sessions:
             yield _one(session, request)
         return
-    # Not fork: the caller may have threads. What all workers need is loaded once, where they are forked from.
-    context = multiprocessing.get_context("forkserver")
     warm = ["tracer.distill.warm", "tracer.distill.warm_gate"] if size > _WORTH_A_GATE else ["tracer.distill.warm"]
-    context.set_forkserver_preload(["__main__", *warm])
-    with _own_modules_only():
-        multiprocessing.forkserver.ensure_running()
-    with ProcessPoolExecutor(count, mp_context=context) as pool:
+    with process_pool(count, preload=warm) as pool:
         # The largest first, so that no core waits for one that was started last.
         ordered = sorted(sessions, key=lambda session: -session.size)
-        waiting = [pool.submit(_one, session, request) for session in ordered]
-        try:
-            for done in as_completed(waiting):
-                yield done.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _own_modules_only() -> Iterator[None]:
-    """An environment in which the fork server finds our modules and the standard library's, and none of a project's.
-
-    The server is started by `python -c`, which looks into the current folder first: a project's own `tracer/` or
-    `selectors.py` would be imported. multiprocessing lets nobody change that command line, hence variables of this
-    process; a program that another thread starts within this millisecond inherits them.
-    """
-    root = str(Path(tracer.__path__[0]).parent)
-    # A site folder is found without being told, and in PYTHONPATH it would stand before the standard library.
-    told = "" if root in {*site.getsitepackages(), site.USER_SITE} else root
-    with _STARTING:
-        before = {name: os.environ.get(name) for name in ("PYTHONSAFEPATH", "PYTHONPATH")}
-        os.environ.update({"PYTHONSAFEPATH": "1", "PYTHONPATH": told})
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+        for done in as_completed([pool.submit(_one, session, request) for session in ordered]):
+            yield done.result()
 
 
 def _one(session: NativeSession, request: Request) -> Outcome:

@@ -25,7 +25,7 @@ from repl.present.text import age_text, count_text, escape, one_line, size_text
 from tracer.clock import now_epoch_ms
 from tracer.durable import output_file
 from tracer.errors import ConfigError, PmError, UsageError
-from tracer.gc import parse_age
+from tracer.journal.gc import parse_age
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -141,7 +143,8 @@ async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) 
 
 
 async def _set(context: Context, arguments: Namespace) -> int:
-    from collector.handover.sets import PROVEN, SetRequest, export_set
+    from collector.handover.sets import PROVEN, Helpers, SetRequest, export_set
+    from collector.opening import open_collector
 
     if not arguments.output or arguments.output == "-":
         raise UsageError("where to?", why="a set is a folder", next_step="pm capture export --where … -o FOLDER")
@@ -162,6 +165,9 @@ async def _set(context: Context, arguments: Namespace) -> int:
             contents=collector.contents,
             redactor=_redactor(context),
             target=target,
+            helpers=Helpers(
+                partial(open_collector, context.state_dir, context.settings(), environ=context.environ), _cores()
+            ),
         )
     output = context.output
     output.line(one_line(str(report.path)))
@@ -182,6 +188,11 @@ async def _set(context: Context, arguments: Namespace) -> int:
         },
     )
     return 0
+
+
+def _cores() -> int:
+    """The cores that this process may use; some systems know only how many there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _shard_rows(number: int | None) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from repl.present.text import count_text, one_line, size_text
 from runner.workspace.git.refs import release_baselines
-from tracer.gc import apply_gc, apply_prune, parse_age, plan_gc, plan_prune
+from tracer.journal.gc import apply_gc, apply_prune, parse_age, plan_gc, plan_prune
 
 if TYPE_CHECKING:
     from repl.context import Context

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from uuid import UUID
 import pytest
 
 from collector.collector import Collector
+from collector.handover import sets
 from collector.handover.export import FORMATS
 from collector.handover.sets import SetRequest, export_set, split_of
+from collector.opening import open_collector
 from collector.store.port import QaFact
 from repl.cli import main
 from repl.version import VERSION
@@ -31,6 +34,8 @@ from tracer.export.pieces import find_leaks
 from tracer.lock import FileLock
 from tracer.redaction.engine import build_redactor
 from tracer.redaction.leaks import LeakError
+from tracer.settings.layers import load_settings
+from tracer.statedir import StateDir
 
 TOKEN = "ghp_" + "x7Kq2Lm9Pz4Rt8Vw1Yb3Nc6Df5Gh0Js2Ua7E"
 AWS = "AKIA" + "Q3EGR7TZ2VMN5XWL"
@@ -53,6 +58,48 @@ def redactor(tmp_path: Path) -> Any:
 async def exported(collector: Collector, redactor: Any, target: Path, request: SetRequest = ASKED) -> dict[str, Any]:
     await export_set(request, store=collector.store, contents=collector.contents, redactor=redactor, target=target)
     return json.loads((target / "manifest.json").read_bytes())
+
+
+def opener(state: Path) -> Any:
+    """As the command line gives it to other processes."""
+    return partial(
+        open_collector, StateDir(state / ".pm-orchestrator"), load_settings(project=state, environ={}), environ={}
+    )
+
+
+async def test_several_processes_make_the_same_bytes_and_tell_the_same_refusals(
+    tmp_path: Path, collector: Collector, redactor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sets, "_AT_ONCE", 2)
+    for number in range(5):
+        session = Session(tmp_path, f"s-{number}", repo_id=f"acme/shop-{number}", base="0" * 40)
+        session.think(f"It was the number {number}", "hypothesis")
+        await collect(collector, session)
+    given: dict[str, Any] = {"store": collector.store, "contents": collector.contents, "redactor": redactor}
+    helpers = sets.Helpers(opener(tmp_path / "state"), 2)
+    for form in ("atif", "json"):
+        request = replace(ASKED, form=form)
+        await export_set(request, target=tmp_path / f"{form}-alone", **given)
+        await export_set(request, target=tmp_path / f"{form}-together", helpers=helpers, **given)
+        told = {
+            path.relative_to(tmp_path / f"{form}-alone"): path.read_bytes()
+            for path in files_of(tmp_path / f"{form}-alone")
+        }
+        assert told == {
+            path.relative_to(tmp_path / f"{form}-together"): path.read_bytes()
+            for path in files_of(tmp_path / f"{form}-together")
+        }
+    leaking = Session(tmp_path, "leaking", base="0" * 40, store="raw")
+    leaking.think(f"the token is {TOKEN}", "hypothesis")
+    await collect(collector, leaking)
+    with pytest.raises(LeakError, match="secrets") as error:
+        await export_set(ASKED, target=tmp_path / "leaking", helpers=helpers, **given)
+    assert "nothing was written" in str(error.value)
+    assert not (tmp_path / "leaking").exists()
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

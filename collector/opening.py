@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from collector.collector import Collector
 from collector.config import collector_settings
@@ -42,7 +42,8 @@ def shown_store(state_dir: StateDir, settings: Settings) -> str:
     if not is_postgres(database):
         return f"SQLite {_file(state_dir, database)}"
     parts = urlsplit(database)
-    return f"PostgreSQL {parts.netloc.rpartition('@')[2]}{parts.path}"
+    host = parts.netloc.rpartition("@")[2] or ",".join(parse_qs(parts.query).get("host", ()))
+    return f"PostgreSQL {host}{parts.path}"
 
 
 def is_postgres(database: str) -> bool:

@@ -275,7 +275,9 @@ def _cause(errors: BaseException) -> BaseException:
         errors = errors.exceptions[0]
     if isinstance(errors, psycopg.Error):
         return UnavailableError(
-            "the job database went away", why=first_line(errors), next_step="start the worker again: no job is lost"
+            "the collector's database went away",
+            why=first_line(errors),
+            next_step="start the worker again: no job is lost",
         )
     return errors
 

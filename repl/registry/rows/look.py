@@ -99,8 +99,8 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         exits=(3, 5, 8),
         description=(
             "Everything but /healthz and /readyz needs the bearer token, one line in .pm-orchestrator/serve-token. "
-            "The link that is printed opens the pages in a browser once and leaves a cookie there. Ctrl+C ends the "
-            "service; tasks it ran stay resumable."
+            "The link that is printed opens the pages in a browser once and leaves a cookie there. Ctrl+C or "
+            "SIGTERM ends the service with exit code 0; tasks it ran stay resumable."
         ),
     ),
     Command(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from collector import tokens
+from collector.opening import shown_store
 from collector.store.sqlite.store import open_sqlite
 from collector.tokens import Access, Tokens, draw_token
 from repl.cli import main
@@ -18,6 +19,8 @@ from tests.collector.http.support import Capture, new_trace
 from tests.service.support import serving
 from tracer.errors import NotFoundError
 from tracer.redaction.engine import build_redactor
+from tracer.settings.layers import load_settings
+from tracer.statedir import StateDir
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -201,6 +204,19 @@ def test_the_audit_names_what_was_made_and_tells_what_was_refused(
     ]
     assert main(["admin", "audit"]) == 0
     assert f"delete refused    reviewer     anna {reader['token_id'][:8]}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("database", "shown"),
+    [
+        ("postgresql://pm:hidden@db.example.org:5433/pm?sslmode=require", "PostgreSQL db.example.org:5433/pm"),
+        ("postgres:///pm?host=/run/postgresql&password=hidden", "PostgreSQL /run/postgresql/pm"),
+        ("/srv/captures.sqlite", "SQLite /srv/captures.sqlite"),
+    ],
+)
+def test_how_a_store_is_named(project: Path, database: str, shown: str) -> None:
+    settings = load_settings(project=project, environ={"PM_COLLECTOR_DATABASE": database})
+    assert shown_store(StateDir(project), settings) == shown
 
 
 def test_a_token_is_never_made_in_a_store_beside_that_of_the_running_service(

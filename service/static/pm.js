@@ -28,12 +28,14 @@
   if (!live) return;
   const status = document.getElementById("live-status");
   const say = (text) => { if (status) status.textContent = text; };
-  let pending = false;
+  let pending = false, again = false;
   // What the reader did stays: folds, ticks, what is being typed, focus, selection, scrolled boxes.
   const kept = (name, node) => !(name === "checked" || (name === "open" && node.tagName === "DETAILS"));
   async function renew() {
+    again = pending; // what came meanwhile is fetched afterwards: no later event may come to tell of it
     if (pending) return;
     pending = true;
+    let wait = 500;
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
       if (!answer.ok) throw new Error(String(answer.status));
@@ -44,8 +46,10 @@
       });
     } catch (error) {
       say("connection lost, trying again");
+      again = true;
+      wait = 2000;
     } finally {
-      setTimeout(() => { pending = false; }, 500);
+      setTimeout(() => { pending = false; if (again) renew(); }, wait);
     }
   }
   if (live.dataset.refresh) {

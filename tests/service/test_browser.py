@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
@@ -123,27 +125,71 @@ async def test_facts_are_filtered_and_a_link_leads_to_one_fact(served: Served, p
     await expect(page.get_by_role("alert")).to_contain_text("colour")
 
 
+def hostile_sessions(served: Served) -> tuple[str, str]:
+    """Two distilled sessions with hostile text in every field and a word of a million letters, and a native one."""
+    meta = {"type": "meta", "session_id": EVIL, "tools": 2, "errors": 1, "tokens": {"input": 1, "output": 1}}
+    meta |= dict.fromkeys(("ts", "label", "provider", "model", "cwd", "prompt", "thoughts"), EVIL)
+    step = dict.fromkeys(("ts", "text", "name", "args_summary", "output_tail", "status", "role"), EVIL)
+    steps = [{**step, "type": kind} for kind in ("thought", "message", "tool", "tool", "tool", "error", EVIL)]
+    steps.append({"type": "thought", "text": "W" * 1_000_000})
+    names = ("trace_20260321_1457_a.jsonl", "trace_20260321_1458_b.jsonl")
+    for name in names:
+        path = served.project / ".pm-orchestrator" / "agentic-traces" / name
+        path.write_text("".join(json.dumps(line) + "\n" for line in [meta, *steps]))
+    native = Path(os.environ["HOME"]) / ".claude" / "projects" / "-w"
+    native.mkdir(parents=True)
+    line = {"type": "user", "sessionId": "5e6f7a8b-0000-4000-8000-000000000001", "cwd": f"/{EVIL}", "version": EVIL}
+    (native / "5e6f7a8b-0000-4000-8000-000000000001.jsonl").write_text(json.dumps(line) + "\n")
+    return names
+
+
 async def test_hostile_text_runs_nothing_and_is_shown_as_text(served: Served, page: Page) -> None:
-    first = start(served)
+    first = start(served, "W" * 100_000)
     served.until_ended(first)
     task_id = start(served, EVIL)
     served.until_ended(task_id)
+    one, other = hostile_sessions(served)
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     for author in (EVIL, "B"):
-        body = {"author": author, "flags": EVIL, "comment": EVIL}
-        assert served.client.post(f"/tasks/{task_id}/labels", data=body).status_code == 303
-    both = f"/compare?pick={task_id}&pick={first}"
-    trace = f"/tasks/{task_id}/trace"
-    for path in ("/", "/?q=owned", f"/tasks/{task_id}/review", both, f"{trace}?fact=3", f"/tasks/{task_id}", trace):
+        body = {"author": author, "flags": f"{EVIL},{'W' * 50}", "comment": EVIL + "W" * 5_000}
+        for subject in (f"tasks/{task_id}", f"sessions/{one}"):
+            assert served.client.post(f"/{subject}/labels", data=body).status_code == 303
+    trace, evil = f"/tasks/{task_id}/trace", quote(EVIL)
+    await page.set_viewport_size({"width": 375, "height": 800})
+    for path, seen in (
+        ("/docs", False),
+        ("/insights", True),
+        ("/sessions", True),
+        ("/agentic", True),
+        ("/agentic?q=labelled&sort=errors", True),
+        (f"/agentic/{one}?audited=true", True),
+        (f"/compare?kind=sessions&pick={one}&pick={other}", True),
+        (f"/compare?kind={evil}", False),
+        (f"/compare?a={evil}&b={evil}", True),
+        ("/?q=labelled", True),
+        (f"/?q={evil}", True),
+        (f"/{evil}", False),
+        ("/", True),
+        (f"/tasks/{task_id}/review", True),
+        (f"/tasks/{first}", False),
+        (f"/compare?pick={task_id}&pick={first}", True),
+        (f"{trace}?fact=3", True),
+        (f"{trace}?q={evil}", True),
+        (f"/tasks/{task_id}", True),
+    ):
         await page.goto(served.url + path)
-        await page.wait_for_timeout(300)
-        assert await page.title() != "owned"
-        assert await page.locator("main script, main img, main svg[onload], main a[href^=javascript]").count() == 0
+        await page.wait_for_timeout(100)
+        assert await page.title() != "owned", path
+        bad = "main script, main img, main svg[onload], main a[href^=javascript]"
+        assert await page.locator(bad).count() == 0, path
+        wide = "[...document.querySelectorAll('body *')].filter((e) => !e.closest('.scroll, pre, .skip')"
+        wide += " && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 80))"
+        assert await page.evaluate(wide) == [], path
+        text = await page.content()
+        assert not {"\u202e", "\x1b", "\x07"} & set(text), path
+        assert ("&lt;script&gt;" in text) or not seen, path
     assert not dialogs
-    text = await page.locator("main").inner_text()
-    assert "\u202e" not in text
-    assert "\x1b" not in text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -137,13 +137,15 @@ async def test_a_long_capture_is_read_in_pages(served: Served, page: Page) -> No
 async def test_hostile_captures_run_nothing_and_are_shown_as_text(served: Served, page: Page) -> None:
     report = {"title": EVIL, "description": EVIL, "links": ["javascript:document.title='owned'"]}
     trace_id = await captured(served, note=EVIL, task={"bug_report": report, "labels": [EVIL]})
+    body = {"author": EVIL, "flags": EVIL, "comment": EVIL + "W" * 5_000}
+    assert served.client.post(f"/captures/{trace_id}/labels", data=body).status_code == 303
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    for path in ("/captures", f"/captures/{trace_id}"):
+    for path in ("/captures", f"/captures/{trace_id}", f"/compare?kind=captures&a={trace_id}&b={trace_id}"):
         await page.goto(served.url + path)
         await page.wait_for_timeout(300)
         assert await page.title() != "owned"
-        assert await page.locator("main script, main img, main svg, main a[href^=javascript]").count() == 0
+        assert await page.locator("main script, main img, main svg[onload], main a[href^=javascript]").count() == 0
         text = await page.locator("main").inner_text()
         assert "<script>" in text
         assert "\u202e" not in text

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -33,15 +34,16 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@pytest.fixture
-def behind(project: Path, tmp_path: Path) -> Iterator[httpx2.Client]:
+@contextmanager
+def proxied(project: Path, tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """`pm serve` of the project behind nginx as the guide has it: the port of its TLS, and its certificate."""
     nginx = need_program("nginx", how="apt-get install nginx")
     openssl = need_program("openssl", how="apt-get install openssl")
     key, cert = tmp_path / "pm.key", tmp_path / "pm.pem"
     made = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={NAME} -addext subjectAltName=DNS:{NAME}".split()
     subprocess.run([openssl, *made, "-keyout", key, "-out", cert], check=True, capture_output=True)
     state = project / ".pm-orchestrator"
-    state.mkdir()
+    state.mkdir(exist_ok=True)
     (state / "config.toml").write_text(
         f'[service]\npublic_url = "https://{NAME}"\ntrusted_proxies = ["127.0.0.1"]\n'
         f'access_log = "{state}/access.jsonl"\n'
@@ -74,7 +76,6 @@ def behind(project: Path, tmp_path: Path) -> Iterator[httpx2.Client]:
     config = tmp_path / "nginx.conf"
     config.write_text(f"daemon off; pid {tmp_path}/pid; events {{}} http {{ access_log off; {places} {site} }}")
     proxy = subprocess.Popen([nginx, "-e", "stderr", "-p", tmp_path, "-c", config], stderr=subprocess.PIPE, text=True)
-    context = ssl.create_default_context(cafile=str(cert))
     try:
         for _attempt in range(600):
             with socket.socket() as probe:
@@ -82,18 +83,26 @@ def behind(project: Path, tmp_path: Path) -> Iterator[httpx2.Client]:
                     break
             assert proxy.poll() is None, proxy.communicate()[1]
             time.sleep(0.05)
-        with httpx2.Client(
-            base_url=f"https://127.0.0.1:{port}", verify=context, headers={"host": NAME}, timeout=30
-        ) as client:
-            client.event_hooks = {"request": [lambda request: request.extensions.update(sni_hostname=NAME)]}
-            yield client
+        yield port, cert
     finally:
         for process in (proxy, service):
             process.terminate()
             process.communicate(timeout=30)
 
 
-def test_a_browser_signs_in_and_acts_through_tls_under_a_name_of_its_own(behind: httpx2.Client, project: Path) -> None:
+@pytest.fixture
+def behind(project: Path, tmp_path: Path) -> Iterator[httpx2.Client]:
+    with proxied(project, tmp_path) as (port, cert):
+        context = ssl.create_default_context(cafile=str(cert))
+        with httpx2.Client(
+            base_url=f"https://127.0.0.1:{port}", verify=context, headers={"host": NAME}, timeout=30
+        ) as client:
+            client.event_hooks = {"request": [lambda request: request.extensions.update(sni_hostname=NAME)]}
+            yield client
+
+
+def sign_in_link(project: Path) -> str:
+    """What `pm serve link` prints."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     told = subprocess.run(
         [sys.executable, "-c", CODE, "serve", "link"],
@@ -103,7 +112,11 @@ def test_a_browser_signs_in_and_acts_through_tls_under_a_name_of_its_own(behind:
         text=True,
         check=True,
     )
-    link = told.stdout.strip()
+    return told.stdout.strip()
+
+
+def test_a_browser_signs_in_and_acts_through_tls_under_a_name_of_its_own(behind: httpx2.Client, project: Path) -> None:
+    link = sign_in_link(project)
     assert link.startswith(f"https://{NAME}/login?code=")
     assert behind.get("/", headers={"accept": "text/html"}).status_code == 401
     signed = behind.get(link.partition(NAME)[2])

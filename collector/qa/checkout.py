@@ -78,7 +78,7 @@ _MOST_PATHS: Final = 200
 _MOST_READ: Final = 1 << 20
 _NO_SOURCE: Final = (
     "the trace has neither a bundle nor a remote address: record with --consent code,output, "
-    "or from a clone whose remote qa.remotes allows"
+    "or from a clone whose remote qa.remotes allows, or name a mirror of the repository in qa.mirrors"
 )
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 # Of the user's own git settings none may speak: a rewritten address or a stored password would be a way out.
@@ -154,6 +154,15 @@ def remote_refusal(url: str, allowed: tuple[str, ...]) -> str:
     return f"the host {parts.hostname!r} is not on this server's list (qa.remotes)"
 
 
+def mirror_of(names: Iterable[str], mirrors: Sequence[str]) -> str:
+    """The address of the first of the operator's mirrors (`PATTERN=ADDRESS`) that is for one of these names."""
+    for entry in mirrors:
+        pattern, _, address = entry.partition("=")
+        if any(fnmatchcase(name, pattern) for name in names):
+            return address
+    return ""
+
+
 class _Head(NamedTuple):
     tree: str
     patch: str
@@ -173,9 +182,9 @@ class CodeStore:
         attributes.write_text("* -export-ignore -export-subst\n", encoding="ascii")
 
     async def fetch_source(
-        self, repo: Mapping[str, object], *, contents: Contents, remotes: tuple[str, ...]
+        self, repo: Mapping[str, object], *, contents: Contents, remotes: tuple[str, ...], mirror: str = ""
     ) -> Refusal | str:
-        """Bring the base commit here; where it came from, or why there is no source."""
+        """Bring the base commit here: from the bundle, the operator's mirror, or the remote; whence, or why not."""
         bundle_id, url, commit = repo.get("bundle_blob_id"), repo.get("remote_url"), str(repo.get("commit_base"))
         if isinstance(bundle_id, str):
             try:
@@ -185,18 +194,19 @@ class CodeStore:
             except (NotFoundError, TraceError) as error:
                 return Refusal("no_source", error.line)
             return "bundle"
+        if mirror:
+            return await self._fetch(mirror, commit, shown="mirror")
         if not isinstance(url, str) or not url:
             return Refusal("no_source", _NO_SOURCE)
         why = remote_refusal(url, remotes)
         if why:
             return Refusal("no_source", why)
-        return await self._fetch(url, commit)
+        return await self._fetch(url, commit, shown=f"remote {urlsplit(url).hostname}")
 
-    async def _fetch(self, url: str, commit: str) -> Refusal | str:
+    async def _fetch(self, url: str, commit: str, *, shown: str) -> Refusal | str:
         if _SHA.fullmatch(commit) is None:
             return Refusal("no_source", "the base is no commit id")
-        shown = urlsplit(url).hostname or ""
-        settings = ("-c", f"protocol.{urlsplit(url).scheme}.allow=always", "-c", "http.followRedirects=false")
+        settings = ("-c", f"protocol.{urlsplit(url).scheme or 'file'}.allow=always", "-c", "http.followRedirects=false")
         checks = ("-c", "fetch.fsckObjects=true", "-c", "credential.helper=", "-c", "http.proxySSLVerify=true")
         try:
             await self._blocking(
@@ -211,11 +221,11 @@ class CodeStore:
         except (GitError, TraceError) as error:
             text = str(error)
             if any(word in text for word in ("not our ref", "no such remote ref", "not found", "is not in the bundle")):
-                return Refusal("no_source", f"{shown} does not have the base commit")
+                return Refusal("no_source", f"the {shown} does not have the base commit")
             raise UnavailableError(
-                f"{shown} cannot be fetched from", why=beginning(text.splitlines()[0], 300)
+                f"the {shown} cannot be fetched from", why=beginning(text.splitlines()[0], 300)
             ) from error
-        return f"remote {shown}"
+        return shown
 
     async def checkout(
         self,

@@ -26,7 +26,7 @@ from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.judge.port import Judge
 from collector.judge.step import prepared_step, verdict_of
-from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
+from collector.qa.checkout import Checkout, CodeStore, SessionEnd, mirror_of, session_end
 from collector.qa.profiles import (
     PROFILE_FILE,
     Plan,
@@ -273,7 +273,9 @@ class _Run:
         row, contents = self._row, self._collector.contents
         repo = row.metadata["repo"]
         code = CodeStore(folder, commit=str(repo["commit_base"]))
-        source = await code.fetch_source(repo, contents=contents, remotes=self._settings.remotes)
+        names = (str(repo["repo_id"]), f"task:{row.metadata['task'].get('task_id')}")
+        mirror = mirror_of(names, self._settings.mirrors)
+        source = await code.fetch_source(repo, contents=contents, remotes=self._settings.remotes, mirror=mirror)
         files = {}
         if not isinstance(source, Refusal):
             files = await code.read_base(str(repo["commit_base"]), (PROFILE_FILE, "package.json"))

@@ -33,6 +33,7 @@ class QaSettings:
     pull: bool = False
     lists: AllowLists
     remotes: tuple[str, ...] = ()
+    mirrors: tuple[str, ...] = ()
     repeats: int = 3
     limits: Limits = field(default_factory=Limits)
     network_name: str = "bridge"
@@ -75,6 +76,7 @@ def qa_settings(settings: Settings, *, cache: Path | None = None) -> QaSettings:
             default_images=(*images.items(), ("custom", images["pytest"])),
         ),
         remotes=tuple(settings.get("qa.remotes")),
+        mirrors=tuple(settings.get("qa.mirrors")),
         repeats=int(settings.get("qa.repeats")),
         limits=limits,
         network_name=str(settings.get("qa.network_name")),

@@ -437,6 +437,13 @@ _QA: tuple[Setting, ...] = (
     Setting("qa.network_name", "text", "the engine's network for builds that may have one", "bridge", guarded=True),
     Setting("qa.build_proxy", "text", "HTTP proxy that builds with a network go through", guarded=True),
     Setting("qa.remotes", "list", "hosts that sources may be fetched from over https", (), guarded=True),
+    Setting(
+        "qa.mirrors",
+        "list",
+        "where base commits come from that no bundle brings: PATTERN=ADDRESS, by repo_id or task:ID; a folder or https",
+        (),
+        guarded=True,
+    ),
     Setting("qa.repeats", "integer", "runs of the tests on the base and on the fix", 3, minimum=1),
     Setting("qa.trials", "integer", "faults planted into a proven fix, to see whether its tests notice", 10, minimum=0),
     Setting("qa.timeout", "duration", "time one run of the tests may take", 600, minimum=1),

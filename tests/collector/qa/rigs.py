@@ -137,6 +137,7 @@ async def send_session(
     final_state: Callable[[str], dict[str, Any] | None] | None = None,
     events: list[dict[str, Any]] | None = None,
     bundle: bytes | None = None,
+    task_id: str | None = None,
     **repo: Any,
 ) -> str:
     """Create, append and finalize a trace of the session; its id. `final_state` is given nothing but the diff."""
@@ -148,7 +149,7 @@ async def send_session(
     created = await collector.create(
         {
             "repo": {"repo_id": "calc", "commit_base": repository.base, **repo},
-            "task": {"bug_report": {"title": "half is a third", "description": "half(6) gives 2"}},
+            "task": {"task_id": task_id, "bug_report": {"title": "half is a third", "description": "half(6) gives 2"}},
             "developer": {
                 "developer_id": "dev-1",
                 "consent_flags": {

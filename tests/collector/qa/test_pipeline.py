@@ -161,6 +161,24 @@ async def test_a_run_killed_after_any_step_goes_on_from_there(
     assert (await collector.row(trace_id)).status == "complete"
 
 
+@pytest.mark.parametrize("pattern", ["calc", "task:BUG-1?"])
+async def test_a_fix_is_proved_over_the_operators_mirror_without_consent_to_raw_code(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor, pattern: str
+) -> None:
+    repository = a_repository(tmp_path)
+    trace_id = await send_session(
+        collector, repository, consent={"store_raw_code": False}, bundle=b"", task_id="BUG-17"
+    )
+    told = []
+    for mirror in (f"other={repository.folder}", f"{pattern}={tmp_path / 'gone'}", f"{pattern}={repository.folder}"):
+        qa = await _check(
+            collector, trace_id, tmp_path, sandbox, settings=quick_settings(tmp_path, mirrors=(mirror,), trials=0)
+        )
+        told.append(qa["tests"]["not_testable"] or qa["tests"]["detail"]["proof"]["verdict"])
+    assert told == ["no_source", "source_unavailable", "proven"]
+    assert qa["tests"]["detail"]["checkout"]["source"] == "mirror"
+
+
 async def test_two_checkers_do_not_make_the_checks_of_one_trace_at_once(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tracer.conversation import ConversationTracer
@@ -39,31 +40,32 @@ def mcp_server(state_dir: StateDir, *, version: str) -> MCPServer:
     async def gate(since: str = "HEAD", *, fast: bool = False) -> str:
         """Judge what differs from a commit, with the project's tests; `fast` runs no commands. The verdict as JSON."""
         words = ["gate", "--json", *(["--since", since] if since != "HEAD" else []), *(["--fast"] if fast else [])]
-        return await _pm(state_dir, words)
+        with _told():
+            return await _pm(state_dir, words)
 
     @server.tool()
     async def explain_rejection(task: str = LAST) -> str:
         """Why the last answer of a task was rejected, and what is required; without a task of the newest one."""
-        entries = await asyncio.to_thread(_entries, state_dir, task)
+        with _told():
+            entries = await asyncio.to_thread(_entries, state_dir, task)
         found = next((entry for entry in reversed(entries) if isinstance(entry, RejectionDetails)), None)
         return found.modification_prompt if found is not None else f"{entries[0].task_id} was not rejected"
 
     @server.tool()
     async def past_failures(file: str = "", words: str = "", limit: int = 20) -> list[dict[str, Any]]:
         """What was found wrong in this project before, newest first: in a file, or where these words stand."""
-        found = await asyncio.to_thread(
-            lambda: list(_failures(state_dir, file, words, max(1, min(limit, _MOST_FOUND))))
-        )
-        return [one for one, _ in zip(found, range(limit), strict=False)]
+        most = max(1, min(limit, _MOST_FOUND))
+        return await asyncio.to_thread(lambda: list(_failures(state_dir, file, words, most)))
 
     @server.tool()
     async def trace(task: str = LAST) -> str:
         """The record of a task, a line for each event."""
-        return trace_text(await asyncio.to_thread(_entries, state_dir, task))
+        with _told():
+            return trace_text(await asyncio.to_thread(_entries, state_dir, task))
 
     @server.resource("pm://traces", mime_type="application/json")
     async def traces() -> str:
-        """The ids of all tasks on record, oldest first."""
+        """The ids of all tasks on record, newest first."""
         import json
 
         return json.dumps(await asyncio.to_thread(task_ids, state_dir))
@@ -71,10 +73,22 @@ def mcp_server(state_dir: StateDir, *, version: str) -> MCPServer:
     @server.resource("pm://traces/{task_id}", mime_type="application/jsonl")
     async def trace_file(task_id: str) -> str:
         """The trace of a task as it is stored."""
-        path = (await asyncio.to_thread(resolve_task, state_dir, task_id)).path
-        return await asyncio.to_thread(path.read_text, encoding="utf-8")
+        with _told():
+            path = (await asyncio.to_thread(resolve_task, state_dir, task_id)).path
+            return await asyncio.to_thread(path.read_text, encoding="utf-8")
 
     return server
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Have the client told what is wrong and what to do: of any other exception the SDK gives it the tool's name."""
+    from mcp.server.mcpserver.exceptions import ResourceError  # a tool's as well
+
+    try:
+        yield
+    except (PmError, OSError, UnicodeDecodeError) as error:
+        raise ResourceError("; next: ".join(filter(None, (str(error), getattr(error, "next_step", ""))))) from error
 
 
 def _entries(state_dir: StateDir, task: str) -> list[Entry]:
@@ -83,7 +97,7 @@ def _entries(state_dir: StateDir, task: str) -> list[Entry]:
 
 def _failures(state_dir: StateDir, file: str, words: str, limit: int) -> Iterator[dict[str, Any]]:
     wanted, count = words.lower().split(), 0
-    for task_id in reversed(task_ids(state_dir)[-_MOST_TASKS:]):
+    for task_id in task_ids(state_dir)[:_MOST_TASKS]:
         try:
             entries = _entries(state_dir, task_id)
         except (PmError, OSError):  # one damaged trace hides no other

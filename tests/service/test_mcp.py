@@ -31,6 +31,18 @@ def recorded(shop: Path) -> Path:
     return shop
 
 
+@pytest.fixture
+def recorded_twice(recorded: Path) -> Path:
+    assert run_scripted(recorded, LAZY).code == 6
+    return recorded
+
+
+async def test_failures_are_told_newest_first(recorded_twice: Path) -> None:
+    async with over_stdio(recorded_twice) as client:
+        found = (await client.call_tool("past_failures", {"limit": 1})).structured_content["result"]
+    assert [one["task_id"] for one in found] == ["task-002"]
+
+
 @asynccontextmanager
 async def over_stdio(folder: Path) -> AsyncIterator[Any]:
     from mcp import Client, StdioServerParameters
@@ -46,6 +58,8 @@ def text_of(result: Any) -> str:
 
 async def test_an_agent_is_told_why_it_was_rejected_and_what_failed_before(recorded: Path) -> None:
     (recorded / "calc.py").write_text(OLD_MARK + MENDED + "# TODO: more\n")
+    from mcp import MCPError
+
     async with over_stdio(recorded) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
         assert tools == {"gate", "explain_rejection", "past_failures", "trace"}
@@ -59,6 +73,11 @@ async def test_an_agent_is_told_why_it_was_rejected_and_what_failed_before(recor
         assert (await client.call_tool("past_failures", {"file": "calc.py"})).structured_content["result"] == []
         missing = await client.call_tool("trace", {"task": "no-such-task"})
         assert missing.is_error
+        assert text_of(missing).endswith(
+            ": no task matches 'no-such-task'; newest: task-001; next: list them with: pm tasks"
+        )
+        with pytest.raises(MCPError, match="no task matches 'nope'"):
+            await client.read_resource("pm://traces/nope")
         listed = (await client.read_resource("pm://traces")).contents[0].text
         assert json.loads(listed) == ["task-001"]
         stored = (await client.read_resource("pm://traces/task-001")).contents[0].text

@@ -150,3 +150,8 @@ def test_the_steps_are_pinned_and_the_hooks_of_pre_commit_run(shop: Path, progra
     git(shop, "commit", "-qm", "mended")  # at a push nothing is staged
     pushed = {**path, "PRE_COMMIT_FROM_REF": "HEAD~1", "PRE_COMMIT_TO_REF": "HEAD"}
     assert subprocess.run(full, cwd=shop, env=pushed, check=False).returncode == 0
+    lacking = program.parent / "python3"  # as pre-commit's environment for pm: its interpreter has no pytest
+    lacking.write_text("#!/bin/sh\nexit 1\n")
+    lacking.chmod(0o755)
+    named = subprocess.run(full, cwd=shop, env={**pushed, "PM_TEST": "python3 -m pytest -q"}, check=False)
+    assert named.returncode == 0

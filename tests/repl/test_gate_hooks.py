@@ -386,14 +386,14 @@ def test_hooks_are_shown_merged_and_removed_without_a_trace(shop: Path, host: st
 def test_a_users_own_hooks_stay_to_the_byte_and_so_does_a_later_edit(shop: Path) -> None:
     path = shop / ".claude" / "settings.json"
     path.parent.mkdir()
-    own = '{ "model":"x",\n"hooks": {"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}'
-    path.write_text(own)
+    own = '{ "model":"x",\r\n"hooks": {"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}'
+    path.write_bytes(own.encode())
     pm("gate", "install", "claude", "--yes", cwd=shop)
     commands = [hook["command"] for group in json.loads(path.read_text())["hooks"]["Stop"] for hook in group["hooks"]]
     assert commands[0] == "say done"
     assert commands[1].endswith("gate hook claude")
     pm("gate", "uninstall", "claude", "--yes", cwd=shop)
-    assert path.read_text() == own
+    assert path.read_bytes() == own.encode()
     pm("gate", "install", "claude", "--yes", cwd=shop)
     edited = json.loads(path.read_text()) | {"theme": "dark"}
     path.write_text(json.dumps(edited))

@@ -155,7 +155,7 @@ def _digest(text: str) -> str:
 
 def _read(path: Path) -> tuple[str | None, dict[str, Any]]:
     try:
-        text = path.read_text("utf-8")
+        text = path.read_bytes().decode("utf-8")  # with its own ends of lines
     except FileNotFoundError:
         return None, {}
     except (OSError, UnicodeDecodeError) as error:

@@ -29,11 +29,10 @@ def finish(built: Path, address: str) -> None:
     shutil.copy(lost, built.parent / "404.html")
     pages = sorted(each.parent.relative_to(built).as_posix() for each in built.rglob("index.html"))
     rows = "".join(f"<url><loc>{address}/{VERSION}/{page}/</loc></url>\n".replace("/./", "/") for page in pages)
-    sitemap = built / "sitemap.xml"
-    sitemap.unlink(missing_ok=True)  # the builder's is empty
-    if address:
+    if address:  # else the builder's stays, which is empty: its script asks for one on each page
         space = "http://www.sitemaps.org/schemas/sitemap/0.9"
-        sitemap.write_text(f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{space}">\n{rows}</urlset>\n')
+        text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{space}">\n{rows}</urlset>\n'
+        (built / "sitemap.xml").write_text(text, encoding="utf-8")
 
 
 def main() -> int:

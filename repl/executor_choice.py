@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.executors.executor_port import AGENT_NAMES, EXECUTOR_NAMES
-from tracer.errors import CredentialsError, UsageError
+from tracer.errors import CredentialsError, UsageError, adding
 
 if TYPE_CHECKING:
     from runner.executors.credentials import ApiKey
@@ -126,7 +126,12 @@ def no_credentials(settings: Settings, environ: Mapping[str, str]) -> Credential
     return CredentialsError(
         "no model credentials found",
         why=f"looked in: PM_API_KEY, ANTHROPIC_API_KEY, key file ({named or 'none'}), executors on PATH: {agents}",
-        next_step=(
-            "export ANTHROPIC_API_KEY=...    or  install one of the executors    or try  pm demo   (no key needed)"
-        ),
+        next_step=f"{key_step()}    or  install one of the executors    or try  pm demo   (no key needed)",
     )
+
+
+def key_step() -> str:
+    """What lets a key of Anthropic's be used."""
+    from runner.executors.credentials import has_sdk
+
+    return "export ANTHROPIC_API_KEY=..." + ("" if has_sdk() else f" and {adding('anthropic')}")

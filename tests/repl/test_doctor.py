@@ -74,6 +74,11 @@ def test_a_key_without_its_package_is_said_and_an_agent_that_is_here_is_taken_in
     assert found(project, "credentials", **environ)["status"] == "ok", "there is nothing to choose or to add"
     row = found(project, "credentials", **environ | {"PATH": ""})
     assert (row["status"], row["next_step"]) == ("warn", "pip install 'pm-orchestrator[anthropic]'")
+    row = found(project, "credentials", **environ | {"PATH": "", "ANTHROPIC_API_KEY": ""})
+    both = "export ANTHROPIC_API_KEY=... and pip install 'pm-orchestrator[anthropic]'"
+    assert row["next_step"].startswith(both)
+    ran = pm("run", "x", cwd=project, **environ | {"PATH": "", "ANTHROPIC_API_KEY": ""})
+    assert (ran.code, both in ran.err) == (4, True)
 
 
 PIPX = '{\n    "main_package": {\n        "package": "pm-orchestrator",\n        "package_or_url": "%s",\n'

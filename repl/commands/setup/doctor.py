@@ -129,7 +129,7 @@ def _tests(context: Context) -> Check:
 
 
 def _credentials(context: Context) -> Check:
-    from repl.executor_choice import find_key, found_agents
+    from repl.executor_choice import find_key, found_agents, key_step
     from runner.executors.credentials import has_sdk
 
     settings = context.settings()
@@ -144,7 +144,7 @@ def _credentials(context: Context) -> Check:
         return Check("credentials", "ok", f"key from {key.source}, ends in {key.ending}")
     if agents:
         return Check("credentials", "ok", "no API key; an installed agent brings its own log-in")
-    return Check("credentials", "warn", "no API key and no agent found", "export ANTHROPIC_API_KEY=..., or try pm demo")
+    return Check("credentials", "warn", "no API key and no agent found", f"{key_step()}, or try pm demo")
 
 
 def _executors(context: Context) -> Check:

@@ -10,6 +10,10 @@ import pytest
 from repl.present.text import ascii_only, spark_text, strip_text
 from tests.repl.scripts import BAD, GOOD, USAGE, run_scripted
 from tests.repl.support import pm
+from tests.tracer.distill.support import unpack
+from tracer.distill.locate.find import session_at
+from tracer.distill.native import Request
+from tracer.distill.one import distill
 
 
 def test_verdicts_and_tokens_as_pictures_and_in_ascii() -> None:
@@ -32,6 +36,39 @@ def test_what_tasks_cost_is_summed_and_the_unknown_is_not_zero(project: Path, by
     if by == "task":
         assert [row["usd"] for row in told["rows"]] == [0.75, None]
         assert "task-002                               n/a" in text
+
+
+# What each run's last line told, in `total_cost_usd`; 2.1.329 writes it into the session, too.
+_OWN = {
+    "claude/bugfix": 0.076605,
+    "claude/happy": 0.0925725,
+    "claude/bugfix@2.1.197": 0.076605,
+    "claude/happy@2.1.197": 0.0925725,
+}
+
+
+@pytest.mark.parametrize("scenario", _OWN)
+@pytest.mark.parametrize("told", [True, False])
+def test_what_sessions_cost_agrees_with_the_agents_own_figure(
+    project: Path, tmp_path: Path, scenario: str, told: bool
+) -> None:
+    path = unpack(scenario, tmp_path / "home").path
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if told or '"cost-state"' not in line))
+    distill(session_at(path, "claude"), Request(project_root=project))
+    assert json.loads(pm("sessions", "cost", "--json", cwd=project).out)["usd"] == pytest.approx(
+        _OWN[scenario], rel=0.01
+    )
+    by_project = pm("sessions", "cost", "--by", "project", cwd=project)
+    assert by_project.out.startswith("proj ")
+    assert "platform.claude.com/docs/en/about-claude/pricing, 2026-" in by_project.err
+
+
+def test_a_model_without_a_price_is_n_a(project: Path, tmp_path: Path) -> None:
+    native = unpack("codex/happy@0.169.0-codemode", tmp_path / "home")
+    distill(session_at(native.path, "codex"), Request(project_root=project))
+    assert json.loads(pm("sessions", "cost", "--by", "model", "--json", cwd=project).out)["usd"] is None
+    assert "n/a" in pm("sessions", "cost", cwd=project).out
 
 
 def test_two_tasks_are_compared(project: Path) -> None:

@@ -73,7 +73,7 @@ async def watch_sessions(
     caught_up = await asyncio.to_thread(list_native, [folder], provider=provider, environ=environ)
     for row in caught_up:
         if row.distilled != "yes":
-            yield await asyncio.to_thread(_distill, row.session.path, request)
+            yield await asyncio.to_thread(_one, row.session, request)
     roots = [provider_root(name, environ) for name in ((provider,) if provider else PROVIDERS)]
     async for changed in _changes(roots):
         now = monotonic()

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 
-Provider = Literal["claude", "codex", "gemini", "copilot"]
+Provider = Literal["claude", "codex", "gemini", "copilot", "opencode"]
 Availability = Literal["full", "summary", "withheld", "encrypted"]
 
 AVAILABILITIES: Final[tuple[Availability, ...]] = ("full", "summary", "withheld", "encrypted")
@@ -23,6 +23,7 @@ PROVIDER_NAMES: Final[dict[str, str]] = {
     "codex": "openai",
     "gemini": "google",
     "copilot": "github",
+    "opencode": "opencode",
 }
 SCHEMA: Final = 1
 

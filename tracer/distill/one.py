@@ -23,6 +23,7 @@ from tracer.distill.readers.claude import read_claude
 from tracer.distill.readers.codex import read_codex
 from tracer.distill.readers.copilot import read_copilot
 from tracer.distill.readers.gemini import read_gemini
+from tracer.distill.readers.opencode import read_opencode
 from tracer.distill.stored import store
 from tracer.errors import NotFoundError, TraceError
 from tracer.events import clean_text
@@ -35,6 +36,7 @@ READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]
     "codex": read_codex,
     "gemini": read_gemini,
     "copilot": read_copilot,
+    "opencode": read_opencode,
 }
 _PROMPT_LIMIT: Final = 4 * 1024 * 1024
 
@@ -237,10 +239,12 @@ def _cost(assembly: Assembly, provider: str) -> float | None:
         return None
     cached = usage.cached or 0
     tokens = Tokens(
-        fresh=usage.input if provider == "anthropic" else max(0, usage.input - cached - (usage.cache_write or 0)),
+        fresh=usage.input
+        if provider in {"anthropic", "opencode"}
+        else max(0, usage.input - cached - (usage.cache_write or 0)),
         cached=cached,
         cache_write=usage.cache_write or 0,
-        output=usage.output + (usage.thinking or 0 if provider == "google" else 0),
+        output=usage.output + (usage.thinking or 0 if provider in {"google", "opencode"} else 0),
     )
     price = cost_usd(assembly.model, tokens, one_request=False)
     return round(price, 6) if price is not None else None

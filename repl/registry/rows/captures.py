@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from repl.registry.rows.sessions import SESSION_PROVIDERS
 from repl.registry.spec import Argument, Command, Flag
 
 # Data, as many values in a line as fit.
@@ -260,7 +261,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         "capture from-session", "capture", "make an agent's own session a captured session",
         "repl.commands.captures.imports:from_session", "pm capture from-session --latest --provider claude",
         flags=(
-            Flag("--provider", "whose session it is", "NAME", choices=("claude", "codex", "gemini", "copilot")),
+            Flag("--provider", "whose session it is", "NAME", choices=SESSION_PROVIDERS),
             Flag("--session", "this session: its file, its id, or how the id begins", "PATH", values="file"),
             Flag("--latest", "the newest session of this project"),
             Flag("--project-root", "the project the session worked in (default: this one)", "DIR", values="folder"),

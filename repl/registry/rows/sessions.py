@@ -7,8 +7,8 @@ from repl.registry.spec import Argument, Command, Flag
 # Data, as many values in a line as fit.
 # fmt: off
 
-_PROVIDERS = ("claude", "codex", "gemini", "copilot")
-_PROVIDER = Flag("--provider", "only this agent's", "NAME", choices=_PROVIDERS)
+SESSION_PROVIDERS = ("claude", "codex", "gemini", "copilot", "opencode")
+_PROVIDER = Flag("--provider", "only this agent's", "NAME", choices=SESSION_PROVIDERS)
 _HOOKED = Argument("agent", "the agent whose settings get the hook", choices=("claude", "codex", "gemini"))
 
 DISTILL_COMMANDS: tuple[Command, ...] = (
@@ -51,7 +51,7 @@ DISTILL_COMMANDS: tuple[Command, ...] = (
             Flag("--until", "ended before", "WHEN"),
             Flag("--op", "operation; * and ? are wildcards", "NAME"),
             Flag("--module", "module; * and ? are wildcards", "NAME"),
-            Flag("--provider", "claude, codex or gemini", "NAME", choices=_PROVIDERS),
+            Flag("--provider", "whose session it is", "NAME", choices=SESSION_PROVIDERS),
             Flag("--model", "model; * and ? are wildcards", "NAME"),
             Flag("--min-cost", "at least so many dollars", "USD", kind="number"),
             Flag("--max-cost", "at most so many dollars", "USD", kind="number"),

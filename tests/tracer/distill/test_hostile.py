@@ -146,7 +146,7 @@ def test_garbage_between_the_records_is_left_out_and_said(natives, scenario):
 
 
 @given(
-    provider=st.sampled_from(["claude", "codex", "gemini", "copilot"]),
+    provider=st.sampled_from(["claude", "codex", "gemini", "copilot", "opencode"]),
     content=st.binary(max_size=2000),
     json_=st.booleans(),
 )

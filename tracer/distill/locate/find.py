@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tracer.distill.locate import claude, codex, copilot, gemini
+from tracer.distill.locate import claude, codex, copilot, gemini, opencode
 from tracer.distill.native import NativeSession, Provider
 from tracer.distill.native_files import open_native
 from tracer.errors import NotFoundError, TraceError, UsageError
 
-PROVIDERS: Final[tuple[Provider, ...]] = ("claude", "codex", "gemini", "copilot")
+PROVIDERS: Final[tuple[Provider, ...]] = ("claude", "codex", "gemini", "copilot", "opencode")
 _HEAD: Final = 4 << 20  # a session's own instructions come before its first prompt
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_MODULES: Final = {"claude": claude, "codex": codex, "gemini": gemini, "copilot": copilot}
+_MODULES: Final = {"claude": claude, "codex": codex, "gemini": gemini, "copilot": copilot, "opencode": opencode}
 
 
 def provider_root(provider: Provider, environ: Mapping[str, str] | None = None) -> Path:
@@ -35,6 +35,8 @@ def provider_root(provider: Provider, environ: Mapping[str, str] | None = None) 
             return Path(environ.get("CODEX_HOME") or home / ".codex")
         case "copilot":
             return Path(environ.get("COPILOT_HOME") or home / ".copilot") / "session-state"
+        case "opencode":
+            return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "opencode"
         case _:
             return Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
 
@@ -147,6 +149,8 @@ def guess_provider(path: Path) -> Provider:
         return "claude"
     with open_native(path) as stream:
         head = stream.read(65536)
+    if head.startswith(b"SQLite format 3"):
+        return "opencode"
     if b'"session_meta"' in head or b'"response_item"' in head:
         return "codex"
     if b'"copilotVersion"' in head:
@@ -158,7 +162,7 @@ def guess_provider(path: Path) -> Provider:
     raise TraceError(
         f"cannot tell which agent wrote {str(path)!r}",
         why="neither its name nor its first lines are a known session's",
-        next_step="add --provider claude, codex, gemini or copilot",
+        next_step="add --provider claude, codex, gemini, copilot or opencode",
     )
 
 

@@ -80,7 +80,7 @@ def _days_left(session: NativeSession, days: float | None) -> int | None:
 def retention_days(provider: Provider, environ: Mapping[str, str] | None = None) -> float | None:
     """After how many days the provider deletes a session (its setting, else its default); None where it never does."""
     environ = os.environ if environ is None else environ
-    if provider in {"codex", "copilot"}:
+    if provider in {"codex", "copilot", "opencode"}:
         return None
     if provider == "claude":
         settings = json_file(provider_root("claude", environ).parent / "settings.json")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracer.distill.locate.opencode import opened
-from tracer.distill.native import NativeSession
+from tracer.distill.native import Availability, NativeSession
 from tracer.distill.native_files import DENSE_FROM, MAX_LINE, Source, decode_record, epoch_ms, too_dense
 from tracer.distill.readers.assembly import FILE_OPERATIONS, Assembly, Reader, Result
 from tracer.errors import TraceError
@@ -30,7 +30,7 @@ def read_opencode(session: NativeSession, assembly: Assembly, source: Source) ->
             for agent in (None, *session.agents):
                 if agent is not None:
                     assembly.prompts.agent(agent.agent_id, kind=agent.kind)
-                reader = _Reader(assembly, source, agent and agent.agent_id)
+                reader = _Reader(assembly, source, None if agent is None else agent.agent_id)
                 reader.read(database, session.session_id if agent is None else agent.agent_id)
     except sqlite3.Error as error:
         raise TraceError(f"cannot read {str(session.path)!r}", why=str(error)) from error
@@ -102,7 +102,7 @@ class _Reader(Reader):
                     self._assembly.prompts.agent(self._agent, prompt=text)
             case "reasoning":
                 whole = message.get("providerID") == "anthropic"
-                worth = "encrypted" if not text else "full" if whole else "summary"
+                worth: Availability = "encrypted" if not text else "full" if whole else "summary"
                 self._assembly.thought(at_ms, text, worth, agent=self._agent)
             case "tool":
                 self._tool(part, _object(part.get("state")), at_ms)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from collector.collector import Collector
@@ -16,6 +19,8 @@ from tracer.errors import needs_extra
 from tracer.redaction.engine import build_redactor
 from tracer.settings.layers import Settings
 from tracer.statedir import StateDir
+
+_LOG: Final = logging.getLogger("pm.collector")
 
 
 @asynccontextmanager
@@ -33,6 +38,13 @@ async def open_collector(
         extra_rules=settings.family("redaction.extra_rules"),
     )
     async with _open_store(state_dir, chosen.database) as store:
+        mark = hmac.digest(redactor.parts.key, b"pm collector", "sha256")
+        if is_postgres(chosen.database) and await store.secret("redaction", mark) != mark:
+            _LOG.warning(
+                "this database was filled with another redaction.key than %s: secrets get other placeholders, and what "
+                "is sent to two servers is two things; copy the file from the first server's state directory",
+                state_dir.root / "redaction.key",
+            )
         yield Collector(store=store, blobs=blobs, redactor=redactor, settings=chosen)
 
 

@@ -294,8 +294,8 @@ class TraceStore(Protocol):
 
     # -- tokens and keys
 
-    async def secret(self, name: str = "identity") -> bytes:
-        """32 random bytes that every server on this database shares, made at the first call."""
+    async def secret(self, name: str = "identity", fresh: bytes = b"") -> bytes:
+        """Bytes that every server on this database shares, kept at the first call: `fresh`, or 32 random ones."""
         ...
 
     async def add_token(self, token: TokenRow) -> None:

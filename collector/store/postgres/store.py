@@ -292,12 +292,12 @@ class PostgresStore:
 
     # -- tokens and keys
 
-    async def secret(self, name: str = "identity") -> bytes:
-        fresh = secrets.token_bytes(32)
+    async def secret(self, name: str = "identity", fresh: bytes = b"") -> bytes:
+        value = fresh or secrets.token_bytes(32)
 
         async def work(connection: Connection) -> bytes:
             await connection.execute(
-                "INSERT INTO secrets (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING", (name, fresh)
+                "INSERT INTO secrets (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING", (name, value)
             )
             return await read.secret(connection, name)
 

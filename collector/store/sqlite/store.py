@@ -292,8 +292,8 @@ class SqliteStore:
 
     # -- tokens and keys
 
-    async def secret(self, name: str = "identity") -> bytes:
-        return await self._writer.write(lambda c: remove.secret(c, name, secrets.token_bytes(32)))
+    async def secret(self, name: str = "identity", fresh: bytes = b"") -> bytes:
+        return await self._writer.write(lambda c: remove.secret(c, name, fresh or secrets.token_bytes(32)))
 
     async def add_token(self, token: TokenRow) -> None:
         await self._writer.write(lambda c: write.add_token(c, token))

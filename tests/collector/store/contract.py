@@ -533,3 +533,4 @@ class StoreContract:
         assert len(first) == 32
         assert await store.secret() == first
         assert await store.secret("other") != first
+        assert await store.secret("given", b"a mark") == await store.secret("given", b"another") == b"a mark"

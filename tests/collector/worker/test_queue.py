@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from collector.opening import open_collector
 from collector.store.port import TraceRow
 from collector.store.postgres.jobs import check_database, connected, enqueue, install_queue
 from collector.store.postgres.store import PostgresStore, open_postgres
@@ -24,6 +25,8 @@ from collector.work.attempt import open_starts
 from collector.work.worker import QueueLimits, SharedPace, reconcile, run_queue_worker
 from tracer import clock
 from tracer.errors import ConfigError, SandboxError, UnavailableError
+from tracer.settings.layers import load_settings
+from tracer.statedir import StateDir
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -237,6 +240,18 @@ async def test_who_may_not_make_tables_is_told_before_any_is_made(postgres_dsn: 
             await connection.execute(f"ALTER DATABASE {connection.info.dbname} OWNER TO CURRENT_USER")
             await connection.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER")
             await connection.execute(f"DROP ROLE {name}")
+
+
+async def test_servers_of_one_database_with_two_redaction_keys_are_told(
+    postgres_dsn: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    environ = {"PM_COLLECTOR_DATABASE": postgres_dsn}
+    for folder, told in (("first", 0), ("first", 0), ("other", 1)):
+        caplog.clear()
+        state = StateDir(tmp_path / folder)
+        async with open_collector(state, load_settings(project=state.root, environ=environ), environ=environ):
+            assert (folder, len(caplog.messages)) == (folder, told)
+    assert f"than {tmp_path}/other/redaction.key" in caplog.messages[0]
 
 
 async def test_a_database_that_is_away_is_said_so() -> None:

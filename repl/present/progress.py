@@ -74,7 +74,7 @@ class Progress:
         self.tokens = 0
         self.cost: float | None = 0.0
         self.phase = "starting"
-        self.since = 0.0
+        self.since = self._heard = 0.0
         self.board = SubtaskBoard()
         self.final: facts.FinalSummary | None = None
         self.answer = ""
@@ -103,6 +103,7 @@ class Progress:
     def live(self, update: Live, *, now: float = 0.0) -> None:
         """A live update: decoration for the moving lines only."""
         self.stream.feed(update, now=now)
+        self._heard = now
         if update.kind != "notice":
             self._waiting, self._waits_until = None, None  # whatever was waited for goes on
         if update.kind == "waiting":
@@ -142,7 +143,7 @@ class Progress:
             text += f" · {tokens_text(self.tokens_so_far)} · {cost_text(self.cost_so_far)}"
         if elapsed >= 60:
             text += " · Esc stops, nothing is lost" if self.prefix == "/" else " · Ctrl+C stops, nothing is lost"
-        elif elapsed >= 10:
+        elif now - max(self.since, self._heard) >= 10:
             text += " · still waiting"
         return text
 

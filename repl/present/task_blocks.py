@@ -41,13 +41,18 @@ def fact_blocks(fact: facts.Entry | None, lines: list[str]) -> list[Block]:
 def question_block(question: facts.Question, task_id: str) -> Block:
     """The box of a question to the user: its text and numbered choices, whole."""
     who = "asks" if question.by == "agent" else "waits for your decision"
-    choices = [f"  {number}  {one}" for number, one in enumerate(question.choices, 1)]
-    return Block("question", "\n".join([f"? {task_id} {who}", question.text, *choices]))
+    choices = ["", *(f"{number}. {one}" for number, one in enumerate(question.choices, 1))]  # a list of Markdown's
+    return Block("question", "\n".join([f"? {task_id} {who}", question.text, *(choices if question.choices else ())]))
+
+
+def _only_asks(outcome: TaskOutcome) -> bool:
+    """Whether the answer is the question and no more: its box shows it."""
+    return outcome.question is not None and outcome.question.text.strip() == outcome.answer.strip()
 
 
 async def tell_result(output: Output, outcome: TaskOutcome, progress: Progress, *, asked: bool = True) -> None:
     """Show the task's last answer under its verdict, unless this view has, and the question it waits with."""
-    if outcome.answer != progress.answer_told:
+    if outcome.answer != progress.answer_told and not (asked and _only_asks(outcome)):
         progress.answer_told = outcome.answer
         await asyncio.to_thread(output.block, Block("answer", outcome.answer, progress.whole_by))
     if asked and outcome.question is not None:
@@ -66,7 +71,7 @@ def task_blocks(trace_file: str, task_id: str, *, narrow: bool) -> list[Block]:
     for entry in entries:
         blocks += fact_blocks(entry, progress.fact(entry, now=0.0))
     outcome = outcome_of(fold(entries), trace_file=trace_file, chain_head=None)
-    blocks += [Block("answer", outcome.answer, progress.whole_by)] if outcome.answer else []
+    blocks += [Block("answer", outcome.answer, progress.whole_by)] if outcome.answer and not _only_asks(outcome) else []
     blocks += [question_block(outcome.question, task_id)] if outcome.question is not None else []
     return [*blocks, Block("task", progress.closing(outcome))]
 

@@ -220,8 +220,9 @@ def _llm_response(state: TaskState, entry: facts.LlmResponse) -> TaskState:
     if entry.time_limit and limit_s is not None:  # what runs side by side also waits: the limit is over
         spent = max(spent, math.ceil(limit_s * 1000) - state.totals.spent_ms)
     totals = _added(state.totals, entry, spent)
-    answer = answer_in(entry) or state.answer
-    return _with_loop(state, entry, loop, totals=totals, history=history, worked_until_ms=until, answer=answer)
+    answer, files = answer_in(entry) or state.answer, tuple(dict.fromkeys((*state.files, *entry.files_modified)))
+    changed = {"totals": totals, "history": history, "worked_until_ms": until, "answer": answer, "files": files}
+    return _with_loop(state, entry, loop, **changed)
 
 
 def _stretch(state: TaskState, entry: facts.Entry, duration: int | None) -> tuple[int, int]:

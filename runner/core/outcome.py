@@ -91,8 +91,8 @@ def _standing(state: TaskState) -> tuple[TaskStatus, str, str, tuple[str, ...]]:
         return status, final.reason, final.detail, final.files_modified
     step = decide(state)
     if isinstance(step, AwaitPerson):
-        return "AWAITING_RESPONSE", step.reason, "", ()
-    return "UNFINISHED", "", "", ()
+        return "AWAITING_RESPONSE", step.reason, "", state.files
+    return "UNFINISHED", "", "", state.files
 
 
 def continuation(

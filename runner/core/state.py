@@ -183,8 +183,8 @@ class TaskState(NamedTuple):
     `granted` is the number of iterations a person added; `action` a person's answer that is not yet acted upon;
     `worked_until_ms` is the end of the last stretch of time that `totals.spent_ms` counts; `begun_ms` is when the first
     request was recorded (milliseconds since 1970 UTC, 0 where the trace does not tell); `answer` is the last text that
-    an agent gave as an answer, of whichever loop; `allowed`: a person has allowed its changes of tests;
-    `conflict` says why the result does not go into the user's files.
+    an agent gave as an answer, of whichever loop, `files` what all answers changed; `allowed`: a person has allowed its
+    changes of tests; `conflict` says why the result does not go into the user's files.
     """
 
     task_id: str = ""
@@ -205,6 +205,7 @@ class TaskState(NamedTuple):
     worked_until_ms: int = 0
     begun_ms: int = 0
     answer: str = ""
+    files: tuple[str, ...] = ()
     allowed: bool = False
     conflict: QualityJudgment | None = None
 

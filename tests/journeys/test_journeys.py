@@ -6,6 +6,7 @@ screen, and a function looks at the project.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 from tests.repl.scripts import BAD, GOOD, USAGE, script
 from tests.repl.support import pm
-from tests.repl.terminal import CTRL_D, ENTER, Terminal
+from tests.repl.terminal import CTRL_D, ENTER, ESC, Terminal
 from tests.support.tools import need_program
 
 pytestmark = pytest.mark.torture
@@ -69,6 +70,18 @@ def resumable(project: Path) -> None:
     assert '"UNFINISHED"' in pm("tasks", "--json", cwd=project).out
 
 
+def apart(project: Path) -> None:
+    """The second one worked beside the first, and neither stands in the other's diff."""
+    one, two = (json.loads(pm("show", number, "--json", cwd=project).out) for number in ("1", "2"))
+    assert [one["isolation"]["where"], two["isolation"]["where"]] == ["folder", "worktree"]
+    assert [one["files_modified"], two["files_modified"]] == [["hello.py"], ["greetings.py"]]
+
+
+def brief(project: Path) -> None:
+    two_rounds(project)
+    assert (project / "hello.py").read_text() == "GREETING = 'hi'\n"
+
+
 PAID_BAD, PAID = {**BAD, **USAGE, "cost_usd": 0.25}, {**GOOD, **USAGE, "cost_usd": 0.5}
 SLOW = {**GOOD, "delay_ms": 4_000}
 ENDLESS = {**GOOD, "delay_ms": 600_000}
@@ -79,11 +92,18 @@ JOURNEYS = {
         ("/ask is half() used anywhere", See("No, half() is used nowhere."), DONE),
     ),
     "fix with review": Journey(
-        (BAD, GOOD), ("write hello.py", See("[0] REJECT"), DONE, "/review 1", See("hello.py"), changed)
+        (BAD, GOOD),
+        (
+            *("write hello.py", See("[0] REJECT"), DONE, changed, ESC, See("done"), b"v", See("task-001: review")),
+            *(b"n", b"x", See("discarded"), put_back, b"x", changed, ESC, b"i"),
+        ),
     ),
     "undo": Journey((GOOD,), ("write hello.py", DONE, "/undo 1", See("task-001 undone"), put_back)),
     "two tasks at once": Journey(
-        (SLOW,),
+        (
+            {**SLOW, "match": "hello.py"},
+            {"output": "Created greetings.py", "files": {"greetings.py": "HI = 1\n"}, "match": "greetings"},
+        ),
         (
             repository,
             "write hello.py",
@@ -92,6 +112,7 @@ JOURNEYS = {
             See("#2"),
             See("task-001 COMPLETE"),
             See("task-002 COMPLETE"),
+            apart,
         ),
     ),
     "answer an agent": Journey(
@@ -106,7 +127,7 @@ JOURNEYS = {
             "/respond 1 hint be brief",
             See("with its next request"),
             DONE,
-            two_rounds,
+            brief,
         ),
     ),
     "resume after kill": Journey(
@@ -180,6 +201,7 @@ def test_a_newcomer_gets_there(project: Path, name: str, size: tuple[int, int]) 
                 case See():
                     terminal.wait_for(step.text, seconds=_PATIENCE_S)
                 case bytes():
+                    terminal.pump(0.5)  # an Esc right before a letter is that letter with Alt
                     terminal.send(step)
                 case str():
                     terminal.pump(0.3)
@@ -190,5 +212,7 @@ def test_a_newcomer_gets_there(project: Path, name: str, size: tuple[int, int]) 
             terminal.pump(0.5)
             terminal.send(b"/exit" + ENTER)
         assert terminal.ends(seconds=_PATIENCE_S) == 0
+        if journey.steps[-1] == b"s":
+            resumable(project)
     finally:
         terminal.__exit__(None, None, None)

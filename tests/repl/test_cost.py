@@ -35,7 +35,7 @@ def test_what_tasks_cost_is_summed_and_the_unknown_is_not_zero(project: Path, by
     assert "█" in text
     if by == "task":
         assert [row["usd"] for row in told["rows"]] == [0.75, None]
-        assert "task-002                               n/a" in text
+        assert "task-002       n/a" in text
 
 
 # What each run's last line told, in `total_cost_usd`; 2.1.329 writes it into the session, too.

@@ -141,6 +141,8 @@ def test_set_keeps_comments_and_the_trust_of_a_file_the_person_changed(project: 
     fresh.mkdir()
     assert "trusted, as you set it" in pm("config", "set", "run.test", "pytest -q", cwd=fresh).err
     assert pm("config", "get", "run.test", cwd=fresh).out == "pytest -q\n"
+    empty = pm("config", "set", "run.test", "", cwd=fresh)
+    assert (empty.code, "pm config set run.test --unset" in empty.err) == (2, True)
     assert pm("config", "set", "run.test", "--unset", cwd=fresh).code == 0
     assert pm("config", "get", "run.test", cwd=fresh).out == "-\n"
 

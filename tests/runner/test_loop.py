@@ -74,7 +74,8 @@ async def test_at_the_limit_a_person_is_asked_and_each_answer_does_what_it_says(
         record = Record([request(max_iterations=1, on_limit="ask")])
         state = await run(record, World([GOOD], ["REJECT"]))
         assert state.final is None
-        assert outcome_of(state, trace_file="", chain_head=None).status == "AWAITING_RESPONSE"
+        waiting = outcome_of(state, trace_file="", chain_head=None)
+        assert (waiting.status, waiting.files_modified) == ("AWAITING_RESPONSE", ("base:task-001/main/0.py",))
         record.entries.append(person(action))
         state = await run(record, World([GOOD], ["REJECT"]))
         assert state.final is not None

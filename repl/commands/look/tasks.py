@@ -10,7 +10,6 @@ from repl.present.text import age_text, cost_text, one_line, spark_text, strip_t
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.clock import now_epoch_ms, seconds_text, since_iso
 from tracer.errors import UsageError
-from tracer.facts import LlmResponse
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -94,9 +93,6 @@ def show(context: Context, arguments: Namespace) -> int:
     state = fold(entries)
     kind = state.request.kind if entries else ""
     outcome = outcome_of(state, trace_file=row.trace_file, chain_head=None)
-    files = list(outcome.files_modified)
-    if state.final is None:
-        files = list(dict.fromkeys(f for one in entries if isinstance(one, LlmResponse) for f in one.files_modified))
     output, reason = context.output, f" ({row.reason})" if row.reason else ""
     unverified = one_line(unverified_text(outcome.not_verified, prefix="pm " if context.session is None else "/"))
     output.line(f"{row.task_id} {row.status}{reason}{f', {unverified}' if unverified else ''}   {one_line(row.title)}")
@@ -106,7 +102,7 @@ def show(context: Context, arguments: Namespace) -> int:
     output.line(f"  iterations  {row.iterations}" + (f"   {', '.join(row.judgments)}" if row.judgments else ""))
     output.line(f"  cost        {cost_text(row.cost_usd).removeprefix('cost ')}")
     output.line(f"  started     {row.created_at}   last event {row.updated_at}")
-    output.line(f"  files       {files_text(files) or 'none changed'}")
+    output.line(f"  files       {files_text(outcome.files_modified) or 'none changed'}")
     if (strength := outcome.strength) is not None:
         output.line(f"  strength    {strength_text(strength)}")
         output.lines([f"              not noticed: {one_line(survivor_text(one))}" for one in strength.survivors[:20]])
@@ -134,7 +130,7 @@ def show(context: Context, arguments: Namespace) -> int:
         **_record(row),
         **result_fields(outcome),
         "kind": kind or None,
-        "files_modified": files,
+        "files_modified": list(outcome.files_modified),
         "files": [one._asdict() for one in outcome.files],
         "older": [str(path) for path in task.older],
     }

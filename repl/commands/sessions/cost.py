@@ -16,7 +16,7 @@ from tracer.prices import price_source
 if TYPE_CHECKING:
     from repl.context import Context
 
-_BAR, _NAME = 30, 32
+_BAR, _NAME, _BESIDE = 30, 32, 38  # `_BESIDE`: what else stands in a row, with a pane's frame
 
 
 class _Spent(NamedTuple):
@@ -38,23 +38,24 @@ def cost(context: Context, arguments: Namespace) -> int:
     names = sorted(groups) if by == "day" else sorted(groups, key=lambda name: -(_usd(groups[name]) or 0))
     most = max((_usd(each) or 0 for each in groups.values()), default=0)
     output = context.output
+    width = max((min(len(one_line(name)), _NAME) for name in names), default=3)
+    room = min(max(output.columns - width - _BESIDE, 8), _BAR) if output.columns else _BAR
     for name in names:
         each, usd = groups[name], _usd(groups[name])
-        bar = "█" * round(_BAR * (usd or 0) / most) if most else ""
+        bar = "█" * round(room * (usd or 0) / most) if most else ""
         unknown = sum(one.usd is None for one in each)
         tokens = sum(one.tokens or 0 for one in each)
         parts = [count_text(len(each), "run"), tokens_text(tokens, short=True) if tokens else ""]
         parts += [f"{unknown} n/a" if unknown and usd is not None else ""]
         told = cost_text(usd).removeprefix("cost ")
-        shown = width_cut(one_line(name), _NAME)
-        output.line(f"{shown:<{_NAME}} {told:>9}  {bar:<{_BAR}}  {', '.join(filter(None, parts))}".rstrip())
+        shown = width_cut(one_line(name), width)
+        output.line(f"{shown:<{width}} {told:>9}  {bar:<{room}}  {', '.join(filter(None, parts))}".rstrip())
     every = [one for each in groups.values() for one in each]
     if not every:
         output.note("nothing has cost anything yet   pm distill --all counts what agents did by themselves")
     else:
-        output.line(
-            f"{'all':<{_NAME}} {cost_text(_usd(every)).removeprefix('cost '):>9}  {count_text(len(every), 'run')}"
-        )
+        total = cost_text(_usd(every)).removeprefix("cost ")
+        output.line(f"{'all':<{width}} {total:>9}  {count_text(len(every), 'run')}")
     for source in sorted({source for one in every if (source := price_source(one.model))}):
         output.note(f"  prices: {source}; models that are not there are n/a")
     rows = [{by: name, "usd": _usd(groups[name]), "runs": len(groups[name])} for name in names]

@@ -69,6 +69,8 @@ def get(context: Context, arguments: Namespace) -> int:
 def set_(context: Context, arguments: Namespace) -> int:
     if (arguments.value is None) is not arguments.unset:
         raise UsageError("give a value, or --unset", next_step="pm help config set")
+    if arguments.value is not None and not arguments.value.strip():
+        raise UsageError(f"{arguments.key} would be empty", next_step=f"pm config set {arguments.key} --unset")
     name, file = _target(context, arguments)
     project, store = context.state_root, trust_store(context.environ)
     before = file.read_bytes() if file.is_file() else b""

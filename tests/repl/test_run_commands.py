@@ -463,7 +463,7 @@ def test_a_question_of_the_agent_is_answered_at_the_terminal(project: Path, type
     path = script(project, ASKS, GOOD)
     with Terminal(project, "run", "--executor", "scripted", "--script", str(path), "greet") as terminal:
         terminal.wait_for("your answer (1-2, a accept it as it is")
-        assert "2  Moin" in terminal.text()
+        assert "2. Moin" in terminal.text()
         terminal.send(typed + b"\r")
         terminal.wait_for("task-001 COMPLETE, tests not run")
         assert terminal.ends() == 0

@@ -246,8 +246,8 @@ def test_the_status_line_says_more_the_longer_it_waits() -> None:
     assert progress.status(105) == "asking claude · 5 s"
     assert progress.status(112) == "asking claude · 12 s · still waiting"
     progress.live(Live(kind="tool_finished", tool="Read"), now=113)
-    assert progress.status(115) == "asking claude · 15 s"
-    assert progress.status(170) == "asking claude · 70 s · Esc stops, nothing is lost"
+    assert progress.status(115) == "working on 1 · 15 s"
+    assert progress.status(170) == "working on 1 · 70 s · Esc stops, nothing is lost"
 
 
 def waiting(left: float, *, attempt: int | None = None, of: int | None = None) -> Live:

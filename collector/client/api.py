@@ -115,6 +115,8 @@ def _problem(body: bytes) -> dict[str, Any]:
 
 
 _FIRST_PAUSE_S: Final = 0.25
+_HELD: Final = 16 << 20
+_PIECE: Final = 1 << 20
 _LONGEST_PAUSE_S: Final = 8.0
 _TIMEOUT_S: Final = 60.0
 _ABSENT_S: Final = 2.0
@@ -218,10 +220,16 @@ class CollectorClient:
 
     async def put_blob(self, blob_id: str, path: Path, *, key: str) -> None:
         """PUT /blobs/{sha256}: the file's bytes."""
-        data = await asyncio.to_thread(path.read_bytes)
-        headers = {"content-type": "application/octet-stream" if text_of(data) is None else "text/plain"}
-        name = f"/blobs/{blob_id}"
-        await self._answer("PUT", name, key=key, body=data, headers=headers, doing=f"a blob of {len(data):,} bytes")
+        size = path.stat().st_size
+        if size > _HELD:  # not held in memory; as long as that is no text that a collector takes
+            body: bytes | Path = path
+            headers = {"content-type": "application/octet-stream", "content-length": str(size)}
+        else:
+            body = await asyncio.to_thread(path.read_bytes)
+            headers = {"content-type": "application/octet-stream" if text_of(body) is None else "text/plain"}
+        await self._answer(
+            "PUT", f"/blobs/{blob_id}", key=key, body=body, headers=headers, doing=f"a blob of {size:,} bytes"
+        )
 
     @asynccontextmanager
     async def get(self, trace_id: str, *, key: str, view: str, blobs: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -255,9 +263,9 @@ class CollectorClient:
         return found if isinstance(found, dict) else {}
 
     async def _answer(
-        self, method: str, path: str, *, key: str, body: bytes, headers: Mapping[str, str], doing: str
+        self, method: str, path: str, *, key: str, body: bytes | Path, headers: Mapping[str, str], doing: str
     ) -> bytes:
-        """The answer's body; passing trouble is waited out."""
+        """The answer's body; passing trouble is waited out. `body` may be a file."""
         import httpx2
 
         http = self._opened()
@@ -265,7 +273,8 @@ class CollectorClient:
         while True:
             until = began + self.patience_s
             try:
-                answer = await http.request(method, path, content=body, headers={**headers, **_bearer(key)})
+                content = _pieces(body) if isinstance(body, Path) else body
+                answer = await http.request(method, path, content=content, headers={**headers, **_bearer(key)})
             except httpx2.TransportError as error:
                 trouble: Exception = unreachable(self.address, str(error) or type(error).__name__)
                 wait = pause
@@ -287,6 +296,12 @@ class CollectorClient:
         if self._http is None:
             raise RuntimeError("CollectorClient is used inside `async with`")
         return self._http
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    with await asyncio.to_thread(path.open, "rb") as file:
+        while piece := await asyncio.to_thread(file.read, _PIECE):
+            yield piece
 
 
 def _bearer(key: str) -> dict[str, str]:

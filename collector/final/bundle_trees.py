@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from collector.final.replay import UNKNOWN, Content, FileState
 from runner.workspace.git.repository import Git, GitError, Stopper, scratch_repository
@@ -77,16 +78,17 @@ class Trees:
         """The repository itself."""
         return self._git
 
-    def add_bundle(self, bundle: bytes, *, what: str) -> None:
-        """Unpack a bundle's objects."""
+    def add_bundle(self, bundle: BinaryIO, *, what: str) -> None:
+        """Unpack a bundle's objects, and close it."""
         path = self._folder / "bundle"
-        path.write_bytes(bundle)
         try:
+            with bundle, path.open("wb") as file:
+                shutil.copyfileobj(bundle, file, 1 << 20)
             self._git.run("bundle", "unbundle", str(path))
         except GitError as error:
             raise TraceError(f"{what} cannot be read", why=_first_line(error)) from error
         finally:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
     def commit(self, sha: str, *, what: str) -> CommitTree:
         """The tree of a commit."""

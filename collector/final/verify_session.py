@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import io
 import re
 import tempfile
 from collections.abc import Sequence
@@ -188,7 +189,7 @@ class _Run:
             return
         self.trees = Trees(self.folder, commit=repo.commit_base)
         try:
-            await asyncio.to_thread(self.trees.add_bundle, bundle, what="the bundle of the base commit")
+            await asyncio.to_thread(self.trees.add_bundle, io.BytesIO(bundle), what="the bundle of the base commit")
             self.base = await asyncio.to_thread(self.trees.commit, repo.commit_base, what="the base commit")
         except TraceError as error:
             self.replay.wrong(0, "", error.line)
@@ -258,7 +259,7 @@ class _Run:
                 self.replay.cannot_test(0, "", "the bundle of the final commit is not stored here")
                 return None
             try:
-                await asyncio.to_thread(trees.add_bundle, bundle, what="the bundle of the final commit")
+                await asyncio.to_thread(trees.add_bundle, io.BytesIO(bundle), what="the bundle of the final commit")
                 return await asyncio.to_thread(trees.commit, sha, what="the final commit")
             except TraceError as error:
                 self.replay.wrong(0, "", error.line)

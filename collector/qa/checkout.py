@@ -188,7 +188,7 @@ class CodeStore:
         bundle_id, url, commit = repo.get("bundle_blob_id"), repo.get("remote_url"), str(repo.get("commit_base"))
         if isinstance(bundle_id, str):
             try:
-                bundle = await contents.read(bundle_id)
+                bundle = await contents.open(bundle_id)
                 await self._blocking(lambda: self._trees.add_bundle(bundle, what="the bundle"))
                 await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
             except (NotFoundError, TraceError) as error:
@@ -319,7 +319,7 @@ class CodeStore:
         commit, bundle = state.get("commit_head"), state.get("bundle_blob_id")
         if isinstance(bundle, str):
             try:
-                data = await contents.read(bundle)
+                data = await contents.open(bundle)
                 await self._blocking(lambda: self._trees.add_bundle(data, what="the final bundle"))
             except (NotFoundError, TraceError) as error:
                 return Refusal("no_source", error.line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,13 +18,15 @@ import orjson
 from collector.client.events import acceptable
 from collector.client.spool import Draft, Spool
 from collector.final.replay import LEFT_OUT
+from collector.intake.limits import IntakeLimits
 from collector.recorder.begin import head_commit
 from collector.recorder.files import FileTracker, body
 from runner.workspace.git.repository import Git, GitError
 from tracer.clock import now_epoch_ms
 from tracer.redaction.engine import ProjectRedactor
 
-_LARGEST: Final = 100 << 20
+_LARGEST: Final = IntakeLimits().blob_bytes  # what a collector takes where nobody changed that
+_CHUNK: Final = 1 << 20
 _HEADER: Final = 4096
 _REFS: Final = "refs/pm-orchestrator/record/"
 
@@ -37,12 +40,11 @@ def ensure_base_bundle(spool: Spool, git: Git) -> str:
     if request["developer"]["consent_flags"].get("store_raw_code") is not True:
         return "without consent to unredacted code"
     try:
-        if _size(git) > _LARGEST:
-            return f"the repository is larger than {_LARGEST >> 20} MB"
-        data = _bundled(git, repo["commit_base"], name=f"{_REFS}{spool.trace_id}")
+        blob_id = _kept_bundle(spool, git, repo["commit_base"], name=f"{_REFS}{spool.trace_id}")
     except GitError as error:
         return str(error).splitlines()[0] if str(error) else "git could not make it"
-    blob_id = spool.blobs.put_bytes(data)
+    if blob_id is None:
+        return f"its bundle is larger than {_LARGEST >> 20} MB"
     spool.update_header(request={**request, "repo": {**repo, "bundle_blob_id": blob_id}})
     return ""
 
@@ -55,31 +57,39 @@ def final_bundle(spool: Spool, git: Git, *, head: str) -> str | None:
     if not allowed or not request["repo"].get("bundle_blob_id") or head == base or not head:
         return None
     try:
-        data = git.run("bundle", "create", "--quiet", "-", "HEAD", f"^{base}", chosen_index=False)
+        return _kept_bundle(spool, git, "", "HEAD", f"^{base}")
     except GitError:
         return None
-    return spool.blobs.put_bytes(data) if len(data) <= _LARGEST else None
 
 
-def _bundled(git: Git, commit: str, *, name: str) -> bytes:
+def _kept_bundle(spool: Spool, git: Git, commit: str, *revisions: str, name: str = "") -> str | None:
+    """The blob of a bundle of `revisions`, or of what holds `commit`; None where it is too large. Not in memory."""
+    path = spool.folder / "bundle.part"
+    try:
+        if revisions:
+            git.run("bundle", "create", "--quiet", str(path), *revisions, chosen_index=False)
+        else:
+            _bundle(git, path, commit, name=name)
+        with path.open("rb") as file:
+            small = path.stat().st_size <= _LARGEST
+            return spool.blobs.put_chunks(iter(partial(file.read, _CHUNK), b"")) if small else None
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _bundle(git: Git, path: Path, commit: str, *, name: str) -> None:
     """A bundle that holds `commit`: HEAD's, else one of its own, which needs a ref for as long as it is made."""
-    data = git.run("bundle", "create", "--quiet", "-", "HEAD", chosen_index=False)
-    head = re.search(rb"^([0-9a-f]{40,64}) HEAD\n", data[:_HEADER], re.MULTILINE)
+    git.run("bundle", "create", "--quiet", str(path), "HEAD", chosen_index=False)
+    with path.open("rb") as file:
+        head = re.search(rb"^([0-9a-f]{40,64}) HEAD\n", file.read(_HEADER), re.MULTILINE)
     shared = git.run("merge-base", head[1].decode(), commit, ok_codes=(0, 1)) if head else b""
     if shared.decode("ascii").strip() == commit:
-        return data
+        return
     git.run("update-ref", name, commit)  # a rebase or a checkout has led away from it already
     try:
-        return git.run("bundle", "create", "--quiet", "-", name, chosen_index=False)
+        git.run("bundle", "create", "--quiet", str(path), name, chosen_index=False)
     finally:
         git.run("update-ref", "-d", name)
-
-
-def _size(git: Git) -> int:
-    """Bytes of the repository's objects as they lie on disk."""
-    said = git.run("count-objects", "-v").decode("ascii", "replace")
-    facts = dict(line.split(": ", 1) for line in said.splitlines() if ": " in line)
-    return (int(facts.get("size", 0)) + int(facts.get("size-pack", 0))) * 1024
 
 
 _COMMITTING: Final = ("commit", "cherry-pick", "revert", "merge", "rebase", "pull", "am")

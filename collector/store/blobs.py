@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -146,6 +147,10 @@ class Contents(Protocol):
         """The blob's bytes, checked against its id: NotFoundError without one, TraceError where it is damaged."""
         ...
 
+    async def open(self, blob_id: str) -> BinaryIO:
+        """The blob as a file at its start, checked; the caller closes it. Raises as `read`."""
+        ...
+
 
 class StoredContents:
     """The blobs of a collector: `store`'s own, then those of `blobs`."""
@@ -163,6 +168,11 @@ class StoredContents:
         if self._blobs is None:
             raise NotFoundError(f"no blob {blob_id!r}", why="it is not in the collector's database")
         return await self._blobs.read(blob_id)
+
+    async def open(self, blob_id: str) -> BinaryIO:
+        if self._blobs is None or await self._store.blob_data(blob_id) is not None:
+            return io.BytesIO(await self.read(blob_id))
+        return await self._blobs.open(blob_id)
 
 
 GRACE_MS: Final = 24 * 3_600_000

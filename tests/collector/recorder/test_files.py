@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from collector.client.spool import Draft
 from collector.patches import apply_patch, parse_patch
+from collector.recorder import writer
 from collector.recorder.begin import (
     developer_block,
     environment_block,
@@ -381,3 +382,16 @@ def test_the_base_is_bundled_also_where_a_rebase_has_led_away_from_it(tmp_path: 
     git(fresh, "bundle", "unbundle", str(bundle))
     assert git(fresh, "show", f"{base}:a.txt") == "a"
     assert "refs/pm-orchestrator" not in git(repo, "for-each-ref")
+
+
+def test_a_bundle_that_no_collector_takes_is_left_out_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_LARGEST", 10)
+    repo = repository(tmp_path / "repo")
+    request = create_request(repo={"repo_id": "shop", "commit_base": git(repo, "rev-parse", "HEAD")})
+    request["developer"]["consent_flags"]["store_raw_code"] = True
+    spool = spool_in(tmp_path / "state", **request)
+    assert "larger than" in ensure_base_bundle(spool, open_repository(repo))
+    assert not list(spool.folder.glob("bundle*"))
+    assert "bundle_blob_id" not in spool.header["request"]["repo"]

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from collector.client import api
 from collector.client.api import CollectorClient, TooLargeError, checked_address
 from collector.client.send import Sending, send_spool
 from collector.client.spool import Draft, Spool
 from tests.collector.recorder.support import Asked, Wire, create_request, problem, spool_in, thought, wire
+from tracer.blobs import blob_id_of
 from tracer.errors import (
     ConfigError,
     ConflictError,
@@ -137,6 +139,24 @@ def test_a_server_that_stays_busy_is_an_error_after_our_patience(tmp_path: Path)
             send(spool, server, patience_s=0.2)
     assert "nothing is lost" in caught.value.why
     assert caught.value.code == "unavailable"
+
+
+def test_a_large_blob_is_sent_from_its_file_and_again_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "_HELD", 10)
+    monkeypatch.setattr(api, "_PIECE", 7)
+    path, data = tmp_path / "bundle", b"0123456789" * 10
+    path.write_bytes(data)
+    with wire() as server:
+        server.answers += [lambda _asked: problem(503, "unavailable", "too much", retry_after="0")]
+
+        async def put() -> None:
+            async with CollectorClient(server.address, token=server.key, patience_s=30) as client:
+                await client.put_blob(blob_id_of(data), path, key=server.key)
+
+        asyncio.run(put())
+    assert [asked.body for asked in server.asked] == [data, data]
 
 
 def test_nobody_there_is_an_error_that_says_the_events_are_safe(tmp_path: Path) -> None:

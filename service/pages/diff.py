@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tracer.facts import Issue
@@ -88,6 +89,20 @@ def hunk_lines(
         said = findings.get((path, new), ()) if findings and here[1] else ()
         yield DiffLine(kind, escape_controls(line), old if here[0] else None, new if here[1] else None, spans, said)
         old, new = old + here[0], new + here[1]
+
+
+def side_by_side(lines: Iterable[DiffLine]) -> Iterator[tuple[DiffLine | None, DiffLine | None]]:
+    """The lines in two columns: what was removed beside what came in its place."""
+    removed: list[DiffLine] = []
+    added: list[DiffLine] = []
+    for line in (*lines, None):
+        if line is not None and line.kind in {"removed", "added"} and (line.kind == "added" or not added):
+            (removed if line.kind == "removed" else added).append(line)
+            continue
+        yield from zip_longest(removed, added)
+        removed, added = [line] if line and line.kind == "removed" else [], []
+        if line is not None and not removed:
+            yield line, line if line.kind == "same" else None
 
 
 def _colours(path: str, lines: Sequence[str]) -> list[Spans]:

@@ -48,11 +48,11 @@ class FileView(NamedTuple):
 
 
 @router.get("/tasks/{task_id}/review")
-async def review_page(request: Request, task_id: str) -> Page:
+async def review_page(request: Request, task_id: str, *, split: bool = False) -> Page:
     state_dir = state_of(request).state_dir
     await asyncio.to_thread(find_task, state_dir, task_id)
     found = await asyncio.to_thread(read_review, state_dir, task_id)
-    return Page(render("review.html", **_view(found)))
+    return Page(render("review.html", split=split, **_view(found)))
 
 
 @router.post("/tasks/{task_id}/review")

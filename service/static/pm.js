@@ -58,11 +58,12 @@
   }
   const source = new EventSource(live.dataset.follow);
   let timer = null;
+  const ticking = setInterval(renew, 5000); // the time goes on without events
   source.addEventListener("fact", () => {
     say("live");
     clearTimeout(timer);
     timer = setTimeout(renew, 150);
   });
-  source.addEventListener("end", () => { source.close(); say("ended"); setTimeout(renew, 600); });
+  source.addEventListener("end", () => { source.close(); clearInterval(ticking); say("ended"); setTimeout(renew, 600); });
   source.onerror = () => say("connection lost, trying again");
 })();

@@ -206,6 +206,7 @@ async def test_nothing_serious_is_wrong_for_people_who_use_other_means(served: S
     await page.emulate_media(color_scheme=scheme)
     compared = f"/compare?a={task_id}&b={task_id}"
     own = ("/", "/?q=colour:red", f"/tasks/{task_id}", f"/tasks/{task_id}/trace?fact=4", f"/tasks/{task_id}/review")
+    own += (f"/tasks/{task_id}/review?split=true",)
     sessions = f"/compare?kind=sessions&a={name}&b={name}"
     for path in (
         *own,

@@ -26,7 +26,7 @@ FAILED = [{"id": "Q2", "name": "No TODOs", "passed": False, "reason": "TODO left
 expect.set_options(timeout=60_000)
 
 READ = """() => {
-  const pre = document.querySelector('#answer-task-0 pre');
+  const pre = document.querySelector('#prompt-task-0 pre');
   return {
     focus: document.activeElement.id, typed: document.getElementById('hint').value,
     selected: getSelection().toString(), same: window.kept === document.getElementById('it-task-0'),
@@ -57,10 +57,9 @@ async def page(served: Served) -> AsyncIterator[Page]:
 
 async def iteration(tracer: ConversationTracer, index: int, pause: float) -> None:
     """Five events, each after the pause."""
-    answer = "\n".join(f"line {line} of answer {index}" for line in range(200 if index == 0 else 5))
-    await tracer.log_llm_request(f"Write part {index}", index)
+    await tracer.log_llm_request("\n".join(f"Write line {line}" for line in range(200)), index)
     await asyncio.sleep(pause)
-    await tracer.log_llm_response(answer, "COMPLETE", ["a.py"], index)
+    await tracer.log_llm_response(f"Answer {index}", "COMPLETE", ["a.py"], index)
     await asyncio.sleep(pause)
     await tracer.log_quality_judgment("REJECT", FAILED, index)
     await asyncio.sleep(pause)
@@ -81,15 +80,15 @@ async def test_ten_events_a_second_leave_focus_selection_folds_and_scroll(served
     await page.locator("#criteria-task-0 > summary").click()
     await page.locator("#prompt-task-0 > summary").click()
     await page.evaluate("""() => {
-      document.querySelector('#answer-task-0 pre').scrollTop = 300;
+      document.querySelector('#prompt-task-0 pre').scrollTop = 300;
       window.kept = document.getElementById('it-task-0');
       document.getElementById('hint').focus({preventScroll: true});
-      getSelection().selectAllChildren(document.querySelector('#prompt-task-0 pre'));
+      getSelection().selectAllChildren(document.querySelector('#answer-task-0 .prose'));
       document.getElementById('it-task-0').scrollIntoView();
       document.getElementById('hint').focus({preventScroll: true});
     }""")
     before = await page.evaluate(READ)
-    assert (before["inside"], before["focus"], before["selected"]) == (300, "hint", "Write part 0")
+    assert (before["inside"], before["focus"], before["selected"]) == (300, "hint", "Answer 0")
     until = asyncio.get_running_loop().time() + SECONDS
 
     async def work() -> int:

@@ -16,6 +16,7 @@ import pytest
 
 from collector.judge.calibrate import given_labels
 from service.pages.charts import Plot, over_time
+from service.pages.diff import hunk_lines, side_by_side
 from tests.collector.http.scene import opening
 from tests.runner.workspace.support import git
 from tests.service.support import BAD, GOOD, serving
@@ -214,6 +215,31 @@ def test_a_very_long_title_does_not_bury_the_page(project: Path) -> None:
         assert heading.endswith("…")
 
 
+def test_an_answer_is_shown_as_markdown_and_nothing_in_it_leads_elsewhere(project: Path) -> None:
+    site = "https://evil.example"
+    answer = (
+        "# Done <b>\n\nI *mended* `login.py`:\nline two\n\n| a | b |\n|--:|---|\n| 1 | <i> |\n\n"
+        f"```python\nx = '<script>'\n```\n[click]({site}) ![x]({site}/y) <{site}> &lt;u&gt; {EVIL}\n\n[ref]: {site}\n"
+    )
+    with serving(project, [{"output": answer, "files": {"a.txt": "x\n"}}]) as served:
+        served.until_ended(served.client.post("/api/tasks", json={"prompt": "write it"}).json()["task_id"])
+        page = served.client.get("/tasks/task-001").text
+        exported = served.client.get("/tasks/task-001/export?format=html").text
+    for told in (
+        '<p class="heading">Done &lt;b&gt;</p>',
+        "<em>mended</em> <code>login.py</code>:<br />\nline two",
+        "<td>1</td>",
+        "<code class=\"language-python\">x = '&lt;script&gt;'",
+        f"[click]({site}) ![x]({site}/y)",
+        f"&amp;lt;u&amp;gt; {SEEN}",
+        f"[ref]: {site}",
+    ):
+        assert told in page, told
+        assert told in exported, told
+    assert "style=" not in page
+    assert 'href="https://evil' not in page
+
+
 ASKS = {"output": "I read login.py.\n\nWhich hash?\n\n1. argon2\n2. bcrypt <b>"}
 DONE = {"output": "Done with argon2.", "files": {"login.py": "HASH = 'argon2'\n"}}
 
@@ -269,6 +295,8 @@ def test_hunks_are_kept_discarded_and_committed_on_the_review_page(project: Path
         assert page.index(">a.py<") < page.index(">b.py<")
         assert "line &lt;three&gt;" in page
         assert page.count('value="a.py:') == 4
+        beside = re.sub("<[^>]*>", "", served.client.get(f"{place}?split=true").text)
+        assert "4-line 34+line &lt;three&gt;" in beside
         for bad in ("", "keep=nothing", "commit=1&message=+", "keep=%00"):
             assert served.client.post(place, content=bad).status_code in {404, 422}, bad
         answer = served.client.post(place, content="discard=a.py:1", follow_redirects=False)
@@ -311,6 +339,12 @@ def test_two_of_a_kind_stand_side_by_side(project: Path) -> None:
         for kind in ("tasks", "sessions", "captures"):
             assert 'role="alert"' in served.client.get(f"/compare?kind={kind}&a=none&b=none").text, kind
         assert served.client.get("/compare?kind=cats").status_code == 422
+
+
+def test_what_was_removed_stands_beside_what_came_in_its_place() -> None:
+    lines = hunk_lines("a.txt", 1, 1, [" a", "-b", "-c", "+B", " d", "+e", "-f", "+g"])
+    told = [tuple(line.text if line else "" for line in pair) for pair in side_by_side(lines)]
+    assert told == [(" a", " a"), ("-b", "+B"), ("-c", ""), (" d", " d"), ("", "+e"), ("-f", "+g")]
 
 
 def test_labels_are_appended_with_author_and_history_and_calibrate_the_judge(project: Path) -> None:

@@ -75,7 +75,7 @@ def test_without_bash_a_pipeline_ends_as_its_last_part() -> None:
     [
         ("python3 -W error -m pytest -x",
          f"python3 -W error {PYTHON_STARTER} pytest R-00.xml -x --junitxml=R-00.xml -o junit_family=xunit1"),
-        ("A=1 .venv/bin/python -m unittest -q", f"A=1 .venv/bin/python {PYTHON_STARTER} unittest R-00.xml -q"),
+        ("A=1 .venv/bin/python -m unittest -q", f"A=1 .venv/bin/python {PYTHON_STARTER} unittest R-00.xml"),
         ("go test ./... | tail -3", "go test -json -count=1 ./... | tee R-00.txt | tail -3"),
         ("pytest -- a", "pytest --junitxml=R-00.xml -o junit_family=xunit1 -- a"),
         ("jest a; mocha b >log",

@@ -98,7 +98,8 @@ def configuration_page() -> str:
         ),
         (
             "A project's files are used for guarded settings (marked *guarded*) only after `pm config trust` in that "
-            "folder; trust is bound to the files' content. Secrets are never settings: they belong into the "
+            "folder; trust is bound to the files' content. `pm config set` vouches for what it writes into a file that "
+            "was trusted or is new. Secrets are never settings: they belong into the "
             "environment or into a key file with mode 0600. PostgreSQL's password can stand in ~/.pgpass or the file "
             "that PGPASSFILE names; of one in `collector.database` every command shows `***`. A service reads its "
             "settings at its start.\n"

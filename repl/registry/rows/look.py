@@ -14,7 +14,7 @@ TRACE_COMMANDS: tuple[Command, ...] = (
         "pm trace 15 --latest", arguments=(TASK._replace(required=False),),
         flags=(
             Flag("--latest", "only the last iteration (of each subtask) and the end"),
-            Flag("--raw", "the stored bytes"),
+            Flag("--raw", "the stored bytes of its newest file"),
             Flag("--follow", "go on as events are recorded, until the task ends"),
             Flag("--subtask", "only this subtask", "S"),
             Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer"),
@@ -24,7 +24,11 @@ TRACE_COMMANDS: tuple[Command, ...] = (
             Flag("--screen", "in the full-screen viewer"),
         ),
         exits=(7, 8),
-        description="Without a task: the current or newest one. Damaged or incomplete lines are named on stderr.",
+        description=(
+            "Without a task: the current or newest one. Damaged or incomplete lines are named on stderr.\n"
+            "A task that was continued has several files: the text shows all of them, JSON the newest and the names\n"
+            "of the older ones."
+        ),
     ),
     Command(
         "trace verify", "look", "check a trace: framing, order, values and hash chain",

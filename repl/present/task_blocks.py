@@ -54,6 +54,8 @@ async def tell_result(output: Output, outcome: TaskOutcome, progress: Progress, 
     """Show the task's last answer under its verdict, unless this view has, and the question it waits with."""
     if outcome.answer != progress.answer_told and not (asked and _only_asks(outcome)):
         progress.answer_told = outcome.answer
+        if outcome.status == "INCOMPLETE" and outcome.judgments[-1:] == ("REJECT",) and outcome.question is None:
+            output.note("  what it claimed last, and was rejected:")
         await asyncio.to_thread(output.block, Block("answer", outcome.answer, progress.whole_by))
     if asked and outcome.question is not None:
         output.block(question_block(outcome.question, outcome.task_id))

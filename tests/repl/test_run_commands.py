@@ -526,6 +526,7 @@ CHANGED = {
 def test_what_ended_at_its_limit_is_accepted_later_and_keeps_what_it_took_and_said(project: Path) -> None:
     ran = run_scripted(project, {**CHANGED, "files": {}}, words=("set it", "--max-iterations", "1"))
     assert (ran.code, "pm respond 1 hint TEXT | accept" in ran.err) == (6, True)
+    assert "  what it claimed last, and was rejected:\n" in ran.err
     accepted = pm("respond", "1", "accept", cwd=project)
     assert accepted.code == 0, accepted.err
     assert "task-001 COMPLETE · 0 files · 500 tok · $0.01 ·" in accepted.out

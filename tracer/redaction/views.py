@@ -239,11 +239,11 @@ def url_view(data: bytes) -> Undone | None:
 
 
 _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
-_FORM_QUICK: Final = of_bytes(rb"%[0-9A-Fa-f]{2}[^\n]*\+|\+[^\n]*%[0-9A-Fa-f]{2}")
+_FORM_QUICK: Final = of_bytes(rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}")
 
 
 def form_view(data: bytes) -> Undone | None:
-    """As `url_view`, and a plus sign is a blank, as in forms; None where no line holds both."""
+    """As `url_view`, and a plus sign is a blank, as in forms; None where no run holds both."""
     if b"%" not in data or b"+" not in data or _FORM_QUICK.search(data) is None:
         return None
     return Undone(data, _lines_around(_FORM_QUICK), _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text))
@@ -348,25 +348,18 @@ _INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
 _RESTING: Final = rb"[^\n]{39}%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
 _JOINED = of_bytes(rb"%s|(%s)" % (_RESTING, _CONTINUED))
 _NO_WORD = re.compile(rb"[0-9A-Z]")
+_BEHIND_KEY: Final = re.compile(rb'": ?"([^\n]{60,161})\n')  # in JSON: a text's first line
 # What hangs below a line that it goes on in holds more than a word: a longer run, or nothing else.
 _INDENTED: Final = re.compile(
     rb"(%s)(?=[a-z+/_.~%%&=-]*[0-9A-Z])(?:=?%s{6}|%s+[\"'=]{0,3}\r?\Z)" % (_INDENT, _SIGN, _SIGN)
 )
 
 
-def _behind_key(line: bytes) -> int:
-    """The length of the text that `line` begins, where that stands behind a key in JSON."""
-    size = len(line)
-    at = line.rfind(b'":')
-    behind = size - at - (4 if line[at + 2 : at + 3] == b" " else 3)
-    return behind if at >= 0 and behind in _SIZES else size
-
-
 def joined_views(data: bytes) -> Iterator[View]:
     """Lines that were one before they were wrapped: full to a usual width, or followed by a lone rest; or continued.
 
-    Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. What is
-    said to be continued is seen without the guesses too: they may put a line before its beginning.
+    Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. Where
+    a guess puts a line before one that is said to be continued, that is seen without the guesses too.
     """
     joins: dict[int, int] = {}
     sure: list[tuple[int, int, bytes]] = []
@@ -380,7 +373,8 @@ def joined_views(data: bytes) -> Iterator[View]:
             joins[end] = start
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
     joins |= _full_lines(data)
-    if sure:
+    ends = {end - 1 for _start, end, _nothing in sure}
+    if sure and (not joins or any(data.find(b"\n", end) in ends for end in joins)):
         yield _rewritten(data, _without_others(data, sure))
     changes: list[tuple[int, int, bytes]] = []
     for start, end, nothing in sorted([*sure, *((joins[end], end, b"") for end in joins)]):
@@ -394,13 +388,15 @@ def _full_lines(data: bytes) -> dict[int, int]:
     """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
     lines = data.split(b"\n")
     lengths = list(map(len, lines))
-    sizes = lengths if b'":' not in data else list(map(_behind_key, lines))
+    behind = [match.span(1) for match in _BEHIND_KEY.finditer(data)] if b'":' in data else []
     joins: dict[int, int] = {}
-    if _SIZES.isdisjoint(sizes):
+    if not behind and _SIZES.isdisjoint(lengths):
         return joins
     afters = list(accumulate([length + 1 for length in lengths]))
-    for first in [number for number, size in enumerate(sizes[:-1]) if size in _SIZES]:
-        number, size, hanging = first, sizes[first], True
+    full = [(number, size) for number, size in enumerate(lengths[:-1]) if size in _SIZES]
+    full += [(bisect_right(afters, end), end - start) for start, end in behind if end - start in _SIZES]
+    for first, size in full:
+        number, hanging = first, True
         while hanging and number + 1 < len(lines) and _is_cut(lines[number], size):
             at, after = afters[number], lines[number + 1]
             indent = _INDENTED.match(after)

@@ -6,15 +6,16 @@ reply holds what opencode took it to cost.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracer.distill.locate.opencode import opened
 from tracer.distill.native import Availability, NativeSession
 from tracer.distill.native_files import DENSE_FROM, MAX_LINE, Source, decode_record, epoch_ms, too_dense
 from tracer.distill.readers.assembly import FILE_OPERATIONS, Assembly, Reader, Result
-from tracer.errors import TraceError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _ROWS = (
     "SELECT m.id, iif(length(m.data) <= :most, m.data, NULL), iif(length(p.data) <= :most, p.data, NULL),"
@@ -25,15 +26,12 @@ _ROWS = (
 
 def read_opencode(session: NativeSession, assembly: Assembly, source: Source) -> None:
     """Read the session, and those of its subagents, into `assembly`."""
-    try:
-        with opened(session.path) as database:
-            for agent in (None, *session.agents):
-                if agent is not None:
-                    assembly.prompts.agent(agent.agent_id, kind=agent.kind)
-                reader = _Reader(assembly, source, None if agent is None else agent.agent_id)
-                reader.read(database, session.session_id if agent is None else agent.agent_id)
-    except sqlite3.Error as error:
-        raise TraceError(f"cannot read {str(session.path)!r}", why=str(error)) from error
+    with opened(session.path) as database:
+        for agent in (None, *session.agents):
+            if agent is not None:
+                assembly.prompts.agent(agent.agent_id, kind=agent.kind)
+            reader = _Reader(assembly, source, None if agent is None else agent.agent_id)
+            reader.read(database, session.session_id if agent is None else agent.agent_id)
 
 
 class _Reader(Reader):

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from tracer.redaction.cuts import beginning
 
-Role = Literal["prompt", "stop", "part", ""]
+Role = Literal["prompt", "stop", "part", "settings", ""]
 _SECONDS = 600
 
 
@@ -101,6 +101,7 @@ class Call(NamedTuple):
     transcript: str = ""
     part: str = ""
     model: str = ""
+    file: str = ""
 
 
 HOSTS: Mapping[str, Host] = {
@@ -111,7 +112,13 @@ HOSTS: Mapping[str, Host] = {
             project=".claude/settings.json",
             user=".claude/settings.json",
             home="CLAUDE_CONFIG_DIR",
-            events={"UserPromptSubmit": "prompt", "Stop": "stop", "SubagentStop": "part", "TaskCompleted": "part"},
+            events={
+                "UserPromptSubmit": "prompt",
+                "Stop": "stop",
+                "SubagentStop": "part",
+                "TaskCompleted": "part",
+                "ConfigChange": "settings",
+            },
             limit=8,
             cap="CLAUDE_CODE_STOP_HOOK_BLOCK_CAP",
         ),
@@ -138,6 +145,7 @@ HOSTS: Mapping[str, Host] = {
             events={"userPromptSubmitted": "prompt", "agentStop": "stop", "subagentStop": "part"},
             limit=8,
             frame={"version": 1},
+            note="Copilot runs a project's hooks in a trusted folder only: it asks once, `copilot -p` does not",
         ),
         Host(
             name="kiro",
@@ -188,4 +196,5 @@ def read_call(host: Host, payload: Mapping[str, Any]) -> Call:
         transcript=text("transcript_path", "transcriptPath"),
         part=text("agent_id", "task_id", "agentName", "subagent_id"),
         model=text("model"),
+        file=text("file_path"),
     )

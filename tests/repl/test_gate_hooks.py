@@ -359,6 +359,29 @@ def test_tests_that_outlast_the_hosts_patience_are_not_verified(shop: Path, monk
     assert "Q2" not in told
 
 
+def test_an_agent_does_not_end_its_own_hooks_before_it_is_judged(shop: Path) -> None:
+    """The real Claude Code takes a change of its settings over at once: the answer was never judged, unsaid."""
+    assert pm("gate", "install", "claude", "--user", "--yes", cwd=shop).code == 0
+    ours = HOSTS["claude"].path(shop, os.environ, user=True)
+    local = ours.with_name("settings.local.json")
+    session = Session("claude", shop)
+
+    def changed(path: Path) -> dict[str, Any]:
+        return session.stop(hook_event_name="ConfigChange", file_path=str(path))
+
+    session.prompt()
+    local.write_text('{"model": "opus"}')
+    assert (changed(ours), changed(local), changed(local.with_name("none"))) == ({}, {}, {})
+    ours.unlink()
+    assert changed(ours)["decision"] == "block"
+    for text in ('{"disableAllHooks": true}', '{"env": {"PM_ORCHESTRATOR_PROCESS": "x"}}'):
+        local.write_text(text)
+        assert "would end its hooks before task-001 is judged: refused" in changed(local)["systemMessage"]
+    (shop / "calc.py").write_text(OLD_MARK + MENDED)
+    assert "its hooks are gone from" in session.stop()["systemMessage"]
+    assert changed(local) == {}  # between two turns they are the user's to end
+
+
 def test_the_plugins_own_command_needs_no_change(shop: Path) -> None:
     session = Session("claude", shop)
     session.prompt("/pm-gate:gate --fast")

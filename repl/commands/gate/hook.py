@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -93,6 +94,8 @@ class _Hook:
         self._blocks = host.most_blocks(int(context.settings().get("gate.blocks")), context.environ)
 
     async def run(self) -> Reply:
+        if self._call.role == "settings":  # it may come while another hook is at work
+            return await asyncio.to_thread(self._settings_changed)
         lock = self._session.lock()
         try:
             lock.acquire(what="this session", patience_s=_PATIENCE_S if self._call.role == "prompt" else 0)
@@ -120,6 +123,7 @@ class _Hook:
             # Our own words, which Copilot submits to send its agent back; or those of a hook that is there twice.
             return self._host.reply(event=self._call.event)
         await hosted.begin(self._session, await asyncio.to_thread(self._request))
+        self._session.keep(hooked=[str(path) for path in self._hook_files() if self._holds_hooks(path)])
         last = self._last(task_id)
         ended = last is not None and "judgment" not in last  # its hook was killed, so that nobody was told
         told = f"pm gate: NOT VERIFIED: the answer to {task_id} was not judged to its end (pm gate)" if ended else ""
@@ -189,7 +193,34 @@ class _Hook:
             self._session.keep(blocks=count)
             message = f"pm gate: {task_id} was sent back, {count} of at most {self._blocks}"
             return self._host.reply(block=judged.again, message=message, event=event)
-        return self._host.reply(message=f"pm gate: {_told(outcome)}   pm show {short}", event=event)
+        gone = [path for path in self._session.known.get("hooked") or () if not self._holds_hooks(Path(path))]
+        lost = f"   its hooks are gone from {gone[0]}: pm gate install {self._host.name}" if gone else ""
+        return self._host.reply(message=f"pm gate: {_told(outcome)}   pm show {short}{lost}", event=event)
+
+    def _hook_files(self) -> list[Path]:
+        folder, environ = self._state.project, self._context.environ
+        return list(dict.fromkeys(self._host.path(folder, environ, user=user) for user in (False, True)))
+
+    def _holds_hooks(self, path: Path) -> bool:
+        try:
+            return f"gate hook {self._host.name}" in path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def _settings_changed(self) -> Reply:
+        """The host asks before it takes over a change of its settings: none ends our hooks before the answer came."""
+        task_id, path = self._session.task_id, Path(self._call.file)
+        if not task_id or self._hosted().open_request(task_id) is None:
+            return self._host.reply(event=self._call.event)  # its user may do so, and is judged by nobody
+        found: Any = None
+        with suppress(OSError, ValueError):
+            found = json.loads(path.read_bytes())
+        told = found if isinstance(found, dict) else {}
+        taken_out = str(path) in (self._session.known.get("hooked") or ()) and not self._holds_hooks(path)
+        if not taken_out and told.get("disableAllHooks") is not True and INSIDE_RUN not in (told.get("env") or {}):
+            return self._host.reply(event=self._call.event)
+        why = f"pm gate: {path} would end its hooks before {task_id} is judged: refused"
+        return self._host.reply(block=why, message=why, event=self._call.event)
 
     def _unasked(self, task_id: str) -> Reply:
         """A stop without a prompt of its own: nothing new to judge, or no baseline to judge it by."""

@@ -31,19 +31,24 @@
   let pending = false, again = false;
   // What the reader did stays: folds, ticks, what is being typed, focus, selection, scrolled boxes.
   const kept = (name, node) => !(name === "checked" || (name === "open" && node.tagName === "DETAILS"));
+  async function take(signal) {
+    const wanted = location.href;
+    const answer = await fetch(wanted, { headers: { accept: "text/html" }, signal });
+    if (answer.status === 422) return; // a filter that is still being written
+    if (!answer.ok) throw new Error(String(answer.status));
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (location.href !== wanted) return;
+    Idiomorph.morph(live, [...page.getElementById(live.id).childNodes], {
+      morphStyle: "innerHTML", ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: kept },
+    });
+  }
   async function renew() {
     again = pending; // what came meanwhile is fetched afterwards: no later event may come to tell of it
     if (pending) return;
     pending = true;
     let wait = 500;
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (!answer.ok) throw new Error(String(answer.status));
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const fresh = page.getElementById(live.id);
-      Idiomorph.morph(live, [...fresh.childNodes], {
-        morphStyle: "innerHTML", ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: kept },
-      });
+      await take();
     } catch (error) {
       say("connection lost, trying again");
       again = true;
@@ -51,6 +56,16 @@
     } finally {
       setTimeout(() => { pending = false; if (again) renew(); }, wait);
     }
+  }
+  const filter = document.querySelector("form.filter");
+  if (filter && live.dataset.refresh) { // a list follows what is typed; Enter tells what is wrong with it
+    let typed = new AbortController();
+    filter.addEventListener("input", () => {
+      typed.abort();
+      typed = new AbortController();
+      history.replaceState(null, "", `?${new URLSearchParams(new FormData(filter))}`);
+      take(typed.signal).catch(() => {}); // the next letter or renewal asks again
+    });
   }
   if (live.dataset.refresh) {
     setInterval(renew, Number(live.dataset.refresh));

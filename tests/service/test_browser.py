@@ -103,6 +103,21 @@ async def test_the_list_shows_a_new_task_by_itself(served: Served, page: Page) -
     await expect(page.get_by_role("cell", name="Add a page")).to_be_visible()
 
 
+async def test_a_list_follows_the_filter_while_it_is_typed(served: Served, page: Page) -> None:
+    for prompt in ("Write login.py", "Add a page"):
+        served.until_ended(start(served, prompt))
+    await page.goto(served.url)
+    await page.get_by_label("Filter").press_sequentially("prompt:pag")
+    await expect(page.locator("tbody tr[id^=row-]")).to_have_count(1)
+    await expect(page).to_have_url(f"{served.url}/?q=prompt%3Apag")
+    assert await page.evaluate("document.activeElement.id") == "q"
+    await page.get_by_label("Filter").press_sequentially(" cost:")
+    await page.wait_for_timeout(300)
+    await expect(page.locator("tbody tr[id^=row-]")).to_have_count(1)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("cost:")
+
+
 async def test_a_title_without_a_blank_hides_no_status_on_a_narrow_screen(served: Served, page: Page) -> None:
     served.until_ended(start(served, "T" * 200))
     await page.set_viewport_size({"width": 375, "height": 700})

@@ -31,7 +31,7 @@ READ = """() => {
     focus: document.activeElement.id, typed: document.getElementById('hint').value,
     selected: getSelection().toString(), same: window.kept === document.getElementById('it-task-0'),
     folds: [...document.querySelectorAll('#it-task-0 details')].map((each) => each.open),
-    inside: pre.scrollTop, top: Math.round(document.getElementById('it-task-0').getBoundingClientRect().top),
+    inside: pre.scrollTop, still: Math.abs(document.getElementById('it-task-0').getBoundingClientRect().top) < 2,
   };
 }"""
 

@@ -60,7 +60,7 @@ _PATH = re.compile(
 )
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _LEAST_SIGNS = 6
-_LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY = 8, 5, 20
+_LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY = 8, 5, 16
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 
 

@@ -359,7 +359,7 @@ def joined_views(data: bytes) -> Iterator[View]:
     """Lines that were one before they were wrapped: full to a usual width, or followed by a lone rest; or continued.
 
     Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. Where
-    a guess puts a line before one that is said to be continued, that is seen without the guesses too.
+    a guess adds a line to those that are said to be one, they are seen without the guesses too.
     """
     joins: dict[int, int] = {}
     sure: list[tuple[int, int, bytes]] = []
@@ -367,14 +367,17 @@ def joined_views(data: bytes) -> Iterator[View]:
     while match is not None:
         lone, rest, continued = map(match.span, range(1, 4))
         start, end = max(lone, continued)
-        if lone[0] < 0:
+        if lone[0] < 0 and data[start : start + 1] != b"=":
             sure.append((start, end, b""))
+        elif lone[0] < 0:  # base64 ends so as well
+            joins |= {} if data[start - 1 : start] == b"=" else {end: start}
         elif _NO_WORD.search(data, *rest) is not None:
             joins[end] = start
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
     joins |= _full_lines(data)
     ends = {end - 1 for _start, end, _nothing in sure}
-    if sure and (not joins or any(data.find(b"\n", end) in ends for end in joins)):
+    beside = (data.find(b"\n", end) in ends or data.rfind(b"\n", 0, joins[end]) in ends for end in joins)
+    if sure and (not joins or any(beside)):
         yield _rewritten(data, _without_others(data, sure))
     changes: list[tuple[int, int, bytes]] = []
     for start, end, nothing in sorted([*sure, *((joins[end], end, b"") for end in joins)]):

@@ -164,11 +164,14 @@ def test_a_mark_does_not_take_the_next_line_along(redactor: ProjectRedactor, tex
     assert redacted.split("\n")[1:] == text.split("\n")[1:]
 
 
-def test_a_line_before_a_continued_secret_hides_no_part_of_it(redactor: ProjectRedactor) -> None:
+@pytest.mark.parametrize("sign", ["=\r\n", "\\\n"])
+def test_lines_around_a_continued_secret_hide_no_part_of_it(redactor: ProjectRedactor, sign: str) -> None:
+    line = "2026-11-23 10:00:00 INFO worker did what is ordinary\n"
+    secret = base64.b64encode(b"user:" + b"aB3dE6gH9" * 9).decode().rstrip("=") + "="
+    redacted, _ = redactor.redact_text(f"{line}Authorization: Basic {secret[:48]}\\\n{secret[48:]}\n{line}")
+    assert secret[48:60] not in redacted
     key = "sk-ant-oat01-" + "aB3dE6gH9" * 10
-    redacted, _ = redactor.redact_text(
-        f"2026-11-23 10:00:00 INFO worker did what is ordinary\n{key[:72]}=\r\n{key[72:]}\n"
-    )
+    redacted, _ = redactor.redact_text(f"{line}{key[:72]}{sign}{key[72:]}\n{line}")
     assert key[72:84] not in redacted
 
 

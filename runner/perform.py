@@ -245,7 +245,7 @@ class Performer:
             subtask_id=step.subtask_id,
         )
         while left > 0:
-            self._live(replace(waiting, wait_s=left))
+            self._live(waiting._replace(wait_s=left))
             pause = min(1.0, left)
             await self._sleep(pause)
             left -= pause

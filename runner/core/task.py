@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tracer.facts import FileCount, Question, Strength, TestRun, Unverified
@@ -28,8 +27,7 @@ class Isolated(NamedTuple):
 _IN_FOLDER = Isolated()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOutcome:
+class TaskOutcome(NamedTuple):
     """How a run of a task stands when the call returns; `status` may be AWAITING_RESPONSE or UNFINISHED (stopped).
 
     `next_step` is what would mend the trouble that ended it, empty where nobody said. `subtasks` says how each subtask
@@ -70,4 +68,4 @@ class TaskOutcome:
         """The same, unless it has ended: stopped before its end, and resumable."""
         if self.status in FINAL_STATUSES:
             return self
-        return replace(self, status="UNFINISHED", reason="stopped")
+        return self._replace(status="UNFINISHED", reason="stopped")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -61,8 +61,7 @@ class Ask:
     session_began: Callable[[str], Awaitable[None]] = ignore_session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(NamedTuple):
     """Token counts of one answer; None is unknown, never 0. Counts are the provider's own (docs/executors.md)."""
 
     input_tokens: int | None = None
@@ -96,8 +95,7 @@ class Usage:
         return counts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerError:
+class AnswerError(NamedTuple):
     """Why there is no good answer; `retry_after_s` is the provider's own wish in seconds."""
 
     kind: ErrorKind
@@ -107,7 +105,7 @@ class AnswerError:
 
     def to_dict(self) -> dict[str, Any]:
         """As stored in `LLM_RESPONSE.data.error`."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return self._asdict()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +133,7 @@ class Answer:
         return cls(output="", status=status, error=AnswerError(kind=kind, message=message, next_step=next_step))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
+class Live(NamedTuple):
     """One live update: `text` carries the delta, the tool's name and summary, or the notice.
 
     `usage` is cumulative for this answer; `wait_s` is the countdown of a `waiting` notice, `attempt` of `attempts` the
@@ -165,7 +162,7 @@ def ignore_live(_update: Live) -> None:
 
 def live_of(request: Ask, live: LiveSink) -> LiveSink:
     """The sink for updates of `request`: they carry its task and subtask."""
-    return lambda update: live(replace(update, task_id=request.task_id, subtask_id=request.subtask_id))
+    return lambda update: live(update._replace(task_id=request.task_id, subtask_id=request.subtask_id))
 
 
 def over_budget(request: Ask, cost_usd: float | None) -> bool:

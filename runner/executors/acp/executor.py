@@ -229,4 +229,4 @@ def _error_of(error: Any) -> AnswerError:
     details = data.get("details") or data.get("message") or data if isinstance(data, dict) else data
     message = f"{error}: {details}" if details else str(error)
     told = classify_message(message)
-    return replace(told, kind="auth") if getattr(error, "code", None) == _AUTH_REQUIRED else told
+    return told._replace(kind="auth") if getattr(error, "code", None) == _AUTH_REQUIRED else told

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -255,7 +254,7 @@ class ClaudeReader:
         else:
             error = _error_of(record, text)
             if error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
-                error = replace(error, retry_after_s=self._wait_s)
+                error = error._replace(retry_after_s=self._wait_s)
             progress.error = error
             if record.get("subtype") == "error_max_turns":
                 progress.stop_reason = "max_turns"

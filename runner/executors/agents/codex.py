@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,7 +103,7 @@ class CodexDialect:
         """How long the provider asked to wait is in no record."""
         error = progress.error
         if error is not None and error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
-            progress.error = replace(error, retry_after_s=_asked_wait(stderr))
+            progress.error = error._replace(retry_after_s=_asked_wait(stderr))
         return "\n".join(line for line in stderr.splitlines() if _ANSWERS_LOG not in line)
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -208,7 +207,7 @@ class CodexReader:
         spent = self._spent_of(total, self.progress.model) if told else None
         if spent is not None:
             told_all = "reasoning_output_tokens" in told  # not before version 0.146
-            usage = spent.usage if told_all else replace(spent.usage, thinking_tokens=None)
+            usage = spent.usage if told_all else spent.usage._replace(thinking_tokens=None)
             self.progress.usage, self.progress.cost_usd = usage, spent.cost_usd
 
     def _spent_of(self, total: CodexTotals, model: str | None) -> Spent | None:

@@ -6,7 +6,7 @@ without a result record (as one does when it is terminated), or says success and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from runner.executors.agents.progress import Progress
@@ -50,7 +50,7 @@ def conclude(run: Run, request: Ask) -> Answer:
     progress = run.progress
     if error is not None and error.kind == "auth":
         message = f"{error.message} ({run.credentials})" if run.credentials else error.message
-        error = replace(error, message=message, next_step=error.next_step or run.login_hint)
+        error = error._replace(message=message, next_step=error.next_step or run.login_hint)
     if status == "COMPLETE" and progress.edits and progress.failed_edits == progress.edits:
         status = "INCOMPLETE"
     cost = progress.cost_usd

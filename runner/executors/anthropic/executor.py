@@ -13,7 +13,7 @@ import json
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runner.agent_report import REPORT_SCHEMA
@@ -233,7 +233,7 @@ class AnthropicExecutor:
         message = self._key.hide_in(told.message)
         if told.kind == "auth":
             message = f"{message} (key from {self._key.source}, ending in {self._key.ending})"
-        return "ERROR", replace(told, message=message)
+        return "ERROR", told._replace(message=message)
 
     def _answer(
         self, exchange: _Exchange, model: str, status: AnswerStatus, error: AnswerError | None, *, resumed: bool

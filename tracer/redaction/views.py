@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from html import unescape
 from itertools import accumulate
@@ -361,30 +361,41 @@ def joined_views(data: bytes) -> Iterator[View]:
     Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. Where
     a guess adds a line to those that are said to be one, they are seen without the guesses too.
     """
-    joins: dict[int, int] = {}
-    sure: list[tuple[int, int, bytes]] = []
+    said: dict[int, int] = {}
+    soft: dict[int, int] = {}  # as in mail; base64 ends so as well
+    guessed: dict[int, int] = {}
     match = _JOINED.search(data)
     while match is not None:
         lone, rest, continued = map(match.span, range(1, 4))
         start, end = max(lone, continued)
         if lone[0] < 0 and data[start : start + 1] != b"=":
-            sure.append((start, end, b""))
-        elif lone[0] < 0:  # base64 ends so as well
-            joins |= {} if data[start - 1 : start] == b"=" else {end: start}
-        elif _NO_WORD.search(data, *rest) is not None:
-            joins[end] = start
+            said[end] = start
+        elif lone[0] < 0 and data[start - 1 : start] != b"=":
+            soft[end] = start
+        elif lone[0] >= 0 and _NO_WORD.search(data, *rest) is not None:
+            guessed[end] = start
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
-    joins |= _full_lines(data)
-    ends = {end - 1 for _start, end, _nothing in sure}
-    beside = (data.find(b"\n", end) in ends or data.rfind(b"\n", 0, joins[end]) in ends for end in joins)
-    if sure and (not joins or any(beside)):
-        yield _rewritten(data, _without_others(data, sure))
-    changes: list[tuple[int, int, bytes]] = []
-    for start, end, nothing in sorted([*sure, *((joins[end], end, b"") for end in joins)]):
-        if not changes or start >= changes[-1][1]:  # a sign that continues a line may stand at its full width
-            changes.append((start, end, nothing))
-    if joins:
-        yield _rewritten(data, _without_others(data, changes))
+    guessed |= _full_lines(data)
+    if said and _beside(data, said, soft | guessed):
+        yield _rewritten(data, _without_others(data, _ordered(said)))
+    if soft and _beside(data, soft, guessed):
+        yield _rewritten(data, _without_others(data, _ordered(said | soft)))
+    if said or soft or guessed:
+        yield _rewritten(data, _without_others(data, _ordered(said | soft | guessed)))
+
+
+def _beside(data: bytes, joins: Mapping[int, int], others: Mapping[int, int]) -> bool:
+    """Whether one of `others` adds a line to those that `joins` make one."""
+    ends = {end - 1 for end in joins}
+    return any(data.find(b"\n", end) in ends or data.rfind(b"\n", 0, others[end]) in ends for end in others)
+
+
+def _ordered(joins: Mapping[int, int]) -> Iterator[tuple[int, int, bytes]]:
+    reach = 0
+    for end in sorted(joins):
+        if joins[end] >= reach:  # a sign that continues a line may stand at its full width
+            yield joins[end], end, b""
+            reach = end
 
 
 def _full_lines(data: bytes) -> dict[int, int]:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from collector.collector import Collector
 from runner.core.request import Request as TaskRequest
+from runner.executors.executor_port import Live
 from runner.supervisor import Supervisor
 from service import captures, tasks
 from service.admission import Admission
@@ -109,6 +110,13 @@ def create_app(
                     calls=opened.settings.waiting, size=_WAITING_BATCHES * opened.settings.limits.batch_bytes
                 ),
             )
+            shown = supervisor.live
+
+            def live(update: Live) -> None:
+                state.saw(update)
+                shown(update)
+
+            supervisor.live = live
             async with telemetry.watching(state_dir, supervisor) if telemetry else nullcontext():
                 yield
                 state.closing.set()

@@ -78,6 +78,7 @@ def _page(view: TaskView, counts: Counter[str]) -> str:
         task=view,
         status=view.status,
         explained=explained(view.status, view.reason),
+        doing=None,
         ended=True,
         exported=True,
         redactions=counts.total(),

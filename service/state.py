@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from starlette.types import Message, Scope, Send
 
 from collector.collector import Collector
 from runner.core.request import Request as TaskRequest
+from runner.executors.executor_port import Live
 from runner.supervisor import Supervisor
 from service.admission import Admission
 from service.schemas import NewTask
@@ -23,6 +25,10 @@ from tracer.statedir import StateDir
 
 ROUTE: Final = "pm.route"
 """The key of the scope under which the ingest lane says its route."""
+
+
+_DOING: Final = 200  # characters of a call
+_TASKS: Final = 100
 
 
 class StatusNoted:
@@ -62,6 +68,15 @@ class Counters:
         self.batches += 1
 
 
+@dataclass(slots=True)
+class Doing:
+    """What a running task's agent does now, as live updates tell: never recorded, gone with this process."""
+
+    calls: int = 0
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=3))
+    tokens: int | None = None
+
+
 T = TypeVar("T")
 
 
@@ -77,6 +92,18 @@ class ServiceState:
     counters: Counters = field(default_factory=Counters)
     failures: RateLimit = field(default_factory=lambda: RateLimit(per_second=20, burst=100))
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+    doing: dict[str, Doing] = field(default_factory=dict)
+
+    def saw(self, update: Live) -> None:
+        """Keep what a live update tells for the page of its task."""
+        doing = self.doing.setdefault(update.task_id, Doing())
+        if update.kind == "tool_started":
+            doing.calls += 1
+            doing.last.append(f"{update.tool} {update.text}"[:_DOING])
+        elif update.usage is not None:
+            doing.tokens = (update.usage.input_tokens or 0) + (update.usage.output_tokens or 0)
+        while len(self.doing) > _TASKS:
+            del self.doing[next(iter(self.doing))]
 
     def redactor(self, **options: Any) -> ProjectRedactor:
         """The redactor of this project with what the settings add; `options` go to `build_redactor`."""

@@ -24,7 +24,7 @@ from service.pages.diff import side_by_side
 from service.pages.values import label_view, shown, task_view
 from service.schemas import NewTask, UserAnswer
 from service.security import WANTED, Session
-from service.state import ServiceState, state_of
+from service.state import Doing, ServiceState, state_of
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.labels import read_labels
 from tracer.clock import now_epoch_ms
@@ -191,8 +191,8 @@ def _sign_in(request: Request, wanted: str, problem: str) -> Page:
 @router.get("/tasks/{task_id}")
 async def task_page(request: Request, task_id: str) -> Page:
     state = state_of(request)
-    page = await asyncio.to_thread(_task_page, state.state_dir, task_id, state.supervisor.status(task_id))
-    return Page(page)
+    doing = state.doing.get(task_id)
+    return Page(await asyncio.to_thread(_task_page, state.state_dir, task_id, state.supervisor.status(task_id), doing))
 
 
 @router.post("/tasks/{task_id}/respond")
@@ -268,7 +268,7 @@ def find_task(state_dir: StateDir, task_id: str) -> TaskRef:
     return ref
 
 
-def _task_page(state_dir: StateDir, task_id: str, running: str | None) -> Clean:
+def _task_page(state_dir: StateDir, task_id: str, running: str | None, doing: Doing | None) -> Clean:
     ref = find_task(state_dir, task_id)
     entries = ConversationTracer.read_trace(ref.path)
     view = task_view(entries, diff_of=diff_reader(state_dir))
@@ -284,6 +284,7 @@ def _task_page(state_dir: StateDir, task_id: str, running: str | None) -> Clean:
         task=view,
         status=status,
         explained=explained(view.status, view.reason),
+        doing=doing if status == "RUNNING" else None,
         ended=ended,
         exported=False,
         redactions=0,

@@ -73,7 +73,7 @@
   }
   const source = new EventSource(live.dataset.follow);
   let timer = null;
-  const ticking = setInterval(renew, 5000); // the time goes on without events
+  const ticking = setInterval(renew, 2000); // time and tool calls go on without events
   source.addEventListener("fact", () => {
     say("live");
     clearTimeout(timer);

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from collector.judge.calibrate import given_labels
+from runner.executors.executor_port import Live, Usage
 from service.pages.charts import Plot, over_time
 from service.pages.diff import hunk_lines, side_by_side
 from tests.collector.http.scene import opening
@@ -238,6 +239,24 @@ def test_an_answer_is_shown_as_markdown_and_nothing_in_it_leads_elsewhere(projec
         assert told in exported, told
     assert "style=" not in page
     assert 'href="https://evil' not in page
+
+
+def test_a_running_task_tells_its_tool_calls_and_how_long_it_takes(project: Path) -> None:
+    with serving(project, [{**GOOD, "delay_ms": 600_000}]) as served:
+        task_id = served.client.post("/api/tasks", json={"prompt": "write it"}).json()["task_id"]
+        supervisor = served.app.state.service.supervisor
+        for number in range(5):
+            supervisor.live(Live(kind="tool_started", text=f"<b> {number}", tool="Bash", task_id=task_id))
+        supervisor.live(Live(kind="usage", usage=Usage(input_tokens=1200), task_id=task_id))
+        for _attempt in range(600):
+            page = served.client.get(f"/tasks/{task_id}").text
+            if "Now: 5 tool calls, 1,200 tok · <code>Bash &lt;b&gt; 4</code>" in page:
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError(page)
+        assert "Bash &lt;b&gt; 1" not in page
+        served.client.post(f"/tasks/{task_id}/act", content="action=stop")
 
 
 ASKS = {"output": "I read login.py.\n\nWhich hash?\n\n1. argon2\n2. bcrypt <b>"}

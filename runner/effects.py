@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -315,7 +314,7 @@ class TaskEffects:
         base = await self.baseline(f"{self._task_id}-review")
         folder = await asyncio.to_thread(_empty_folder)
         try:
-            answer = await self._executor.ask(replace(request, workspace=str(folder)), live=live)
+            answer = await self._executor.ask(request._replace(workspace=str(folder)), live=live)
             wrote = await asyncio.to_thread(lambda: sorted(path.name for path in folder.iterdir()))
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -466,7 +465,7 @@ def _empty_folder() -> Path:
 def _spoilt(answer: Answer, why: str) -> Answer:
     """An answer that cannot be relied on; what it cost stays."""
     error = answer.error or AnswerError(kind="crash", message=why)
-    return replace(answer, status="ERROR", error=error)
+    return answer._replace(status="ERROR", error=error)
 
 
 def make_effects(

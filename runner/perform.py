@@ -13,7 +13,6 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -276,7 +275,7 @@ class Performer:
             )
             error = AnswerError(kind="timeout", message=f"the time limit of {limit} was reached")
             over = {"time_limit": True} if limit_s == left_s else {}
-            answer = replace(answer, error=error, extra={**answer.extra, **over})
+            answer = answer._replace(error=error, extra={**answer.extra, **over})
         # Rounded up: a call that ran into the task's time limit must count as having used it up.
         return answer, math.ceil(took * 1000)
 
@@ -419,12 +418,12 @@ class RecordedModels:
                     left_s = self._gate.time_left(_time_left_s(state)) or _REVIEWING_S
                     limits: dict[str, Any] = {"timeout_s": min(_REVIEWING_S, left_s), "budget_usd": share_usd}
                     began = partial(record_session, self._ledger, at)
-                    sent = replace(ask, prompt=written.prompt, history=_history(state), session_began=began, **limits)
+                    sent = ask._replace(prompt=written.prompt, history=_history(state), session_began=began, **limits)
                     answer = await self._effects.consult(sent, self._live)
                 else:
                     answer = Answer(output=kept, status="COMPLETE", cost_usd=0.0, extra={"cached": True})
                 took_ms = math.ceil((monotonic() - started) * 1000)
-                asked = replace(answer, extra={**answer.extra, "question": question})
+                asked = answer._replace(extra={**answer.extra, "question": question})
                 recorded = await self._ledger.record(
                     _response(asked, Changed(()), duration_ms=took_ms, purpose=REVIEW, **at)
                 )

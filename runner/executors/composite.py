@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from runner.core.request import Request
@@ -29,7 +28,7 @@ class FallbackExecutor:
         passed: list[dict[str, Any]] = []
         answer = Answer(output="", status="ERROR")
         for number, name in enumerate(self._names):
-            asked = request if number == 0 else replace(request, model=None)  # a model name belongs to one provider
+            asked = request if number == 0 else request._replace(model=None)  # a model name belongs to one provider
             answer = await self._ask_one(name, asked, live)
             if answer.error is None or answer.error.kind != "unavailable":
                 return self._with_record(answer, name, passed)
@@ -52,7 +51,7 @@ class FallbackExecutor:
     def _with_record(self, answer: Answer, name: str, passed: list[dict[str, Any]]) -> Answer:
         if not passed:
             return answer
-        return replace(answer, extra={**answer.extra, "executor": name, "fallback_from": passed})
+        return answer._replace(extra={**answer.extra, "executor": name, "fallback_from": passed})
 
     async def close(self) -> None:
         """Close those that were used."""
@@ -82,7 +81,7 @@ class Roster:
                 message = f"{error.what} ({error.why})" if error.why else error.what
                 return Answer.failed("unavailable", message, error.next_step)
         answer = await self._executors[name].ask(request, live=live)
-        return answer if name == self._own else replace(answer, extra={"executor": name, **answer.extra})
+        return answer if name == self._own else answer._replace(extra={"executor": name, **answer.extra})
 
     async def close(self) -> None:
         """Close those that were made."""

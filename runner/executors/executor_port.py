@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from tracer.names import AnswerStatus, ErrorKind
@@ -29,8 +30,7 @@ async def ignore_session(_session_ref: str) -> None:
     """For when nobody keeps a record."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(NamedTuple):
     """One request. `workspace` is absolute; `history` holds the session_refs of all recorded answers, oldest first.
 
     `executor` is the name of the agent that is meant, where a plan gives subtasks to several of them.
@@ -56,7 +56,7 @@ class Ask:
     timeout_s: float | None = None
     budget_usd: float | None = None
     thinking: bool = True
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = MappingProxyType({})
     answer_schema: Mapping[str, Any] | None = None
     session_began: Callable[[str], Awaitable[None]] = ignore_session
 
@@ -108,8 +108,7 @@ class AnswerError(NamedTuple):
         return self._asdict()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """What came back. `stop_reason` is the provider's own word (`end_turn`, `max_tokens` …), None where untold.
 
     `report` is what the agent said of its work apart from the text (`runner.agent_report`).
@@ -125,7 +124,7 @@ class Answer:
     stop_reason: str | None = None
     error: AnswerError | None = None
     report: Mapping[str, Any] | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = MappingProxyType({})
 
     @classmethod
     def failed(cls, kind: ErrorKind, message: str, next_step: str = "", *, status: AnswerStatus = "ERROR") -> Answer:

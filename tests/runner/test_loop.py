@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,7 +124,7 @@ async def test_after_passing_trouble_the_same_prompt_goes_to_the_agents_own_sess
     started = request()
     executor = {"name": "codex", "continue_session": True}
     record = Record([started._replace(data={**started.data, "executor": executor})])
-    rejected = replace(GOOD, session_ref="codex:1")
+    rejected = GOOD._replace(session_ref="codex:1")
     world = World([begun, rejected, begun, rejected], ["PASS", "REJECT", "PASS", "PASS"])
     await run(record, world)
     first, second, third, fourth = world.asked
@@ -178,7 +177,7 @@ async def test_an_agent_that_is_ended_at_the_time_limit_still_tells_what_it_did(
     class Ended(World):
         async def ask(self, request: Ask, live: Any) -> Answer:
             await asyncio.sleep((request.timeout_s or 0) + 0.1)  # it ends its own process, which takes a moment
-            return replace(GOOD, output="half", status="TIMEOUT", session_ref="codex:1")
+            return GOOD._replace(output="half", status="TIMEOUT", session_ref="codex:1")
 
     record = Record([request(timeout_s=0.2)])
     state = await run(record, Ended([], []))
@@ -220,8 +219,8 @@ async def test_a_full_session_is_left_once_and_a_prompt_that_is_too_long_ends_th
     started = request()
     executor = {"name": "claude", "continue_session": True}
     record = Record([started._replace(data={**started.data, "executor": executor})])
-    full = replace(failed("context"), session_ref="claude:1", extra={"session_resumed": True})
-    world = World([replace(GOOD, session_ref="claude:1"), full, failed("context")], ["REJECT"])
+    full = failed("context")._replace(session_ref="claude:1", extra={"session_resumed": True})
+    world = World([GOOD._replace(session_ref="claude:1"), full, failed("context")], ["REJECT"])
     state = await run(record, world)
     assert [ask.session_ref for ask in world.asked] == [None, "claude:1", None]
     assert "Implement login feature" in world.asked[2].prompt
@@ -255,8 +254,8 @@ async def test_the_budget_stops_before_the_next_call() -> None:
 
 
 async def test_a_request_that_the_provider_refused_costs_nothing_and_one_that_was_cut_off_costs_nobody_knows() -> None:
-    cut = replace(failed("network"), extra={"tool_call_count": 3})
-    late = replace(failed("rate_limit"), extra={"tool_call_count": 3})
+    cut = failed("network")._replace(extra={"tool_call_count": 3})
+    late = failed("rate_limit")._replace(extra={"tool_call_count": 3})
     for trouble, cost in ((failed("rate_limit"), 0.01), (failed("overloaded"), 0.01), (cut, None), (late, None)):
         state = await run(Record([request()]), World([trouble, GOOD], ["PASS", "PASS"]))
         assert state.final is not None
@@ -274,7 +273,7 @@ async def test_a_killed_request_goes_on_in_its_session_and_is_paid_for(
     started = request(budget_usd=budget_usd)
     executor = {"name": "claude", "continue_session": True}
     record = Record([started._replace(data={**started.data, "executor": executor})])
-    world = World([replace(GOOD, session_ref="claude:1", cost_usd=0.01)], ["PASS"])
+    world = World([GOOD._replace(session_ref="claude:1", cost_usd=0.01)], ["PASS"])
     world.dies = True
     with pytest.raises(asyncio.CancelledError):
         await run(record, world)
@@ -295,7 +294,7 @@ async def test_a_killed_request_goes_on_in_its_session_and_is_paid_for(
 
 
 async def test_a_stopped_task_tells_at_once_what_its_session_did_and_tells_it_once() -> None:
-    record, world = Record([request()]), World([replace(GOOD, session_ref="claude:1", cost_usd=0.01)], ["PASS"])
+    record, world = Record([request()]), World([GOOD._replace(session_ref="claude:1", cost_usd=0.01)], ["PASS"])
     world.dies, world.lost = True, {"usage": None, "cost_usd": 0.02}
     with pytest.raises(asyncio.CancelledError):
         await run(record, world)

@@ -8,7 +8,6 @@ share it.
 from __future__ import annotations
 
 import json
-import platform
 import subprocess
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -199,7 +198,10 @@ class Parts:
     def _identity(self) -> Identity:
         from tracer.redaction.personal_data import identity_of
 
-        host = platform.node() if self.host is None else self.host
+        if (host := self.host) is None:
+            from platform import node  # 1 ms that the first prompt does not wait for
+
+            host = node()
         persons = _git_persons(self.project_root, self.environ) if self.persons is None else self.persons
         return identity_of(self.environ, host=host, persons=persons)
 

@@ -11,7 +11,6 @@ import asyncio
 import importlib
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from runner.executors.agents.conclude import Run, conclude
@@ -180,9 +179,9 @@ class AcpExecutor:
             login_hint=f"log in with the agent {self._agent!r} itself, or name its key in environment.allow",
         )
         # A model that could not be set is not the one that answered.
-        answer = conclude(run, replace(request, model=progress.model))
+        answer = conclude(run, request._replace(model=progress.model))
         reference = f"acp:{self._agent}:{progress.session_id}" if progress.session_id else None
-        return replace(answer, session_ref=reference)
+        return answer._replace(session_ref=reference)
 
     async def _converse(
         self, connection: Any, client: WorkspaceClient, request: Ask, progress: Progress

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -234,7 +233,7 @@ async def test_the_budget_is_shared_and_never_promised_twice() -> None:
 
     def work(ask: Ask, folder: dict[str, bytes]) -> Answer:
         spent = promised.pop(ask.subtask_id) / 2
-        return replace(writes(ask, folder), cost_usd=spent)
+        return writes(ask, folder)._replace(cost_usd=spent)
 
     world = MemoryWorld(work, delay_s=0.001)
     world.here = lambda subtask_id: Thrifty(world, subtask_id)  # type: ignore[method-assign]
@@ -245,7 +244,7 @@ async def test_the_budget_is_shared_and_never_promised_twice() -> None:
 
 
 async def test_when_the_money_is_spent_nothing_more_starts() -> None:
-    world = MemoryWorld(lambda ask, folder: replace(writes(ask, folder), cost_usd=0.02))
+    world = MemoryWorld(lambda ask, folder: writes(ask, folder)._replace(cost_usd=0.02))
     state = await run(Record([request(chain(*[[]] * 8), limits={"budget_usd": 0.05, "parallel": 1})]), world)
     assert state.final is not None
     assert (state.final.data["status"], state.final.data["reason"]) == ("INCOMPLETE", "budget")

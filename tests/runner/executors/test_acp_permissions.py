@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +198,7 @@ async def test_the_model_is_chosen_in_a_session_that_goes_on_too(project: Path, 
     executor = make_executor("acp:fake", ExecutorSettings(agents={"fake": (sys.executable, str(AGENT), str(script))}))
     asking = Ask(task_id="task-001", prompt="please", workspace=str(project), model="large")
     first = await executor.ask(asking)
-    second = await executor.ask(replace(asking, session_ref=first.session_ref))
+    second = await executor.ask(asking._replace(session_ref=first.session_ref))
     assert second.extra["session_resumed"] is True
     seen = [json.loads(line) for line in Path(f"{script}.seen.json").read_text().splitlines()]
     assert [one["model"] for one in seen] == ["large", "large"]

@@ -281,9 +281,10 @@ class Hosted:
 
 def answer_of(host: Host, call: Call) -> Answer:
     """The answer that a stop hook brings."""
-    native = {"native_session": {"path": call.transcript}} if call.transcript else {}
+    transcript = call.transcript if Path(call.transcript).is_file() else ""  # a pipe would be waited for
+    native = {"native_session": {"path": transcript}} if transcript else {}
     return Answer(
-        output=call.answer or _last_said(call.transcript),
+        output=call.answer or _last_said(transcript),
         status="COMPLETE",
         model=call.model or None,
         session_ref=f"{host.name}:{call.session}",

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from runner.hosts import HOSTS
+from runner.hosted import answer_of
+from runner.hosts import HOSTS, Call
 from runner.isolation.folder_lease import FolderLease
 from tests.repl.support import command_line, environment, pm
 from tests.repl.test_gate_command import BROKEN, MENDED, OLD_MARK, shop
@@ -144,6 +145,14 @@ def test_a_host_may_submit_our_own_words_and_leave_its_answer_to_a_transcript(sh
     assert [one.get("decision") for one in told] == ["block", "block", "block", None]
     assert "NOT VERIFIED" in told[3]["stderr"]
     assert json.loads(pm("show", "1", "--json", cwd=shop).out)["answer"] == "Half is done."
+
+
+def test_a_transcript_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    """The hook hung at a pipe until its host ended it."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in (str(tmp_path / "pipe"), "/dev/zero", "no\0name", ""):
+        answer = answer_of(HOSTS["copilot"], Call("stop", "agentStop", "s", "/", transcript=name))
+        assert (answer.output, answer.extra) == ("", {"hosted": True})
 
 
 @pytest.mark.parametrize(

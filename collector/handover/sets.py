@@ -176,7 +176,7 @@ SPLITS: Final = ("train", "validation", "test")
 _PAGE: Final = 500
 _ROWS: Final = ".rows"
 _AT_ONCE: Final = 25  # rows that a process makes for the price of opening the store
-_SEVERAL: Final = 2
+_SEVERAL: Final = 300  # rows below which starting processes costs more than it saves
 _ASIDE: Final = ".part"
 _FLAGS: Final = ("store_raw_code", "store_terminal_output", "allow_llm_judge")
 
@@ -365,26 +365,34 @@ async def _made_rows(
     helpers: Helpers | None,
 ) -> AsyncGenerator[_Made]:
     """Every row in order, made here or by several processes."""
-    count = min(helpers.most, len(chosen) // _AT_ONCE) if helpers is not None else 0
-    if helpers is None or count < _SEVERAL:
+    if helpers is None or helpers.most < 2 or len(chosen) < _SEVERAL:
         for trace_id in chosen:
             yield await _made(trace_id, request, store, contents, redactor, rows)
         return
     parts = [chosen[at : at + _AT_ONCE] for at in range(0, len(chosen), _AT_ONCE)]
     redactor = replace(redactor, parts=replace(redactor.parts))  # without what it has compiled: that cannot be sent
-    with process_pool(count, preload=[__name__, "collector.opening"]) as pool:
+    with process_pool(
+        min(helpers.most, len(parts)), preload=[__name__, "collector.opening", "tracer.distill.warm_gate"]
+    ) as pool:
         waiting = [pool.submit(_in_a_process, part, request, helpers.open, redactor, rows) for part in parts]
         for each in waiting:
             for made in await asyncio.wrap_future(each):
                 yield made
 
 
+_COMPILED: Final[list[ProjectRedactor]] = []
+"""In a process of the pool, the redactor that came first: compiling the rules for each part took longer than the part."""
+
+
 def _in_a_process(
     chosen: Sequence[str], request: SetRequest, opened: Opener, redactor: ProjectRedactor, rows: Path
 ) -> list[_Made]:
+    if not _COMPILED:
+        _COMPILED.append(redactor)
+
     async def made() -> list[_Made]:
         async with opened() as collector:
-            given = (request, collector.store, collector.contents, redactor, rows)
+            given = (request, collector.store, collector.contents, _COMPILED[0], rows)
             return [await _made(trace_id, *given) for trace_id in chosen]
 
     return asyncio.run(made())

@@ -71,6 +71,7 @@ async def test_several_processes_make_the_same_bytes_and_tell_the_same_refusals(
     tmp_path: Path, collector: Collector, redactor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sets, "_AT_ONCE", 2)
+    monkeypatch.setattr(sets, "_SEVERAL", 2)
     for number in range(5):
         session = Session(tmp_path, f"s-{number}", repo_id=f"acme/shop-{number}", base="0" * 40)
         session.think(f"It was the number {number}", "hypothesis")

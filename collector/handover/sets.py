@@ -381,7 +381,7 @@ async def _made_rows(
 
 
 _COMPILED: Final[list[ProjectRedactor]] = []
-"""In a process of the pool, the redactor that came first: compiling the rules for each part took longer than the part."""
+"""In a process of the pool, the redactor that came first: compiling rules for each part took longer than the part."""
 
 
 def _in_a_process(

@@ -349,7 +349,8 @@ _RESTING: Final = rb"[^\n]{39}%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" %
 _JOINED = of_bytes(rb"%s|(%s)" % (_RESTING, _CONTINUED))
 _NO_WORD = re.compile(rb"[0-9A-Z]")
 _BEHIND_KEY: Final = re.compile(rb'": ?"([^\n]{60,161})\n')  # in JSON: a text's first line
-# What hangs below a line that goes on in it: more than an ordinary word, or anything where that line ends in such.
+# What hangs below a line that goes on in it: more than an ordinary word, or anything where that line ends in such,
+# or where several lines are full.
 _NO_WORD_CUT: Final = re.compile(rb"[0-9]|[a-z][A-Z]|_|.{30}")
 _HANGING: Final = re.compile(rb"(%s)=?%s" % (_INDENT, _SIGN))
 _INDENTED: Final = re.compile(rb"(%s)(?=[a-z+/_.~%%&=-]*[0-9A-Z])=?%s" % (_INDENT, _SIGN))
@@ -370,9 +371,9 @@ def joined_views(data: bytes) -> Iterator[View]:
         start, end = max(lone, continued)
         if lone[0] < 0 and data[start : start + 1] != b"=":
             said[end] = start
-        elif lone[0] < 0 and data[start - 1 : start] != b"=":
-            soft[end] = start
-        elif lone[0] >= 0 and _NO_WORD.search(data, *rest) is not None:
+        elif lone[0] < 0:
+            (guessed if data[start - 1 : start] == b"=" else soft)[end] = start
+        elif _NO_WORD.search(data, *rest) is not None:
             guessed[end] = start
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
     guessed |= _full_lines(data)
@@ -413,7 +414,8 @@ def _full_lines(data: bytes) -> dict[int, int]:
         number, hanging = first, True
         while hanging and number + 1 < len(lines) and _is_cut(lines[number], size):
             at, after = afters[number], lines[number + 1]
-            indent = (_HANGING if _NO_WORD_CUT.search(lines[number].rsplit(b" ", 1)[-1]) else _INDENTED).match(after)
+            evident = number > first or len(after.strip()) == size or _NO_WORD_CUT.search(lines[number].split(b" ")[-1])
+            indent = (_HANGING if evident else _INDENTED).match(after)
             blanks = 0 if indent is None else indent.end(1)
             goes_on = blanks or after[:1] in _CUT_AFTER or (after[:1] == b" " and after[1:2] != b" ")
             if goes_on and len(after) - blanks <= size:

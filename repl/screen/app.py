@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 from typing_extensions import override
 
-from repl.actions import KeyRow, key_rows, live_keys
+from repl.actions import KeyRow, key_name, key_rows, live_keys
 from repl.context import Context
 from repl.history import History
 from repl.notify import Notifier
@@ -46,13 +46,13 @@ class TooSmall(Screen[None]):
 
     DEFAULT_CSS = "TooSmall { align: center middle; & > Static { width: auto; height: auto; } }"
 
-    def __init__(self, width: int, height: int) -> None:
+    def __init__(self, width: int, height: int, *, leave: str) -> None:
         super().__init__()
-        self._needed = (width, height)
+        self._text = f"pm needs {width}x{height}:\nmake it larger\nor {leave} and pm --line"
 
     @override
     def compose(self) -> ComposeResult:
-        yield Static(f"pm needs {self._needed[0]}x{self._needed[1]}: make it larger, or pm --line", markup=False)
+        yield Static(self._text, markup=False)
 
 
 class ScreenView:
@@ -157,7 +157,8 @@ class PmApp(Themed):
         self.output.columns = max(event.size.width - 4 - beside, 40)
         too_small = event.size.width < _SMALLEST[0] or event.size.height < _SMALLEST[1]
         if too_small and not isinstance(self.screen, TooSmall):
-            self.push_screen(TooSmall(*_SMALLEST))
+            leave = key_name(live_keys(self.keymap_changes)["app.quit"][0])
+            self.push_screen(TooSmall(*_SMALLEST, leave=leave))
         elif not too_small and isinstance(self.screen, TooSmall):
             self.pop_screen()
 

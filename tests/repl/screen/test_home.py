@@ -303,8 +303,10 @@ async def test_below_100_columns_list_and_transcript_take_turns(project: Path) -
 
 async def test_a_terminal_that_is_too_small_gets_one_message(project: Path) -> None:
     async with screen(project) as (app, pilot):
-        await pilot.resize_terminal(50, 10)
+        await pilot.resize_terminal(24, 10)
         await until(pilot, lambda: isinstance(app.screen, TooSmall))
+        told = app.screen.query_one(Static)
+        await until(pilot, lambda: told.region.height == 3 and told.region.width <= 24)
         await pilot.resize_terminal(100, 30)
         await until(pilot, lambda: app.screen is app.home)
 

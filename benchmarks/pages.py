@@ -4,7 +4,8 @@
 
 A project of 10,000 tasks (one of 100,000 events), 1,000 agent sessions and 1,000 captures; each address is asked
 for once to warm it, then 15 times. Prints the median, its ratio to the bare page, the least CPU time of server and
-client (which says more on a machine with other work), and the size.
+client (which says more on a machine with other work), and the size; then, where Chromium is there, how long a letter
+in a list's filter takes to its rows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import which
 
 import httpx2
 import uvicorn
@@ -26,9 +28,10 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
+from service.security import Session
 from service.server import without_delay
 from tests.collector.http.scene import opening
-from tests.service.support import serving
+from tests.service.support import TOKEN, serving
 from tests.tracer.support import SEED_LINES
 from tracer.catalog.tasks import list_tasks
 from tracer.statedir import StateDir
@@ -109,6 +112,33 @@ def measured(client: httpx2.Client, address: str) -> tuple[float, float, int]:
     return statistics.median(times[1:]), min(busy[1:]), size
 
 
+# Until the list shows what the letter found.
+_TYPED = """letter => new Promise(done => {
+  const field = document.querySelector("form.filter input[name=q]"), began = performance.now();
+  const shown = () => requestAnimationFrame(() => { seen.disconnect(); done(performance.now() - began); });
+  const seen = new MutationObserver(shown);
+  const all = {childList: true, subtree: true, characterData: true, attributes: true};
+  seen.observe(document.querySelector("[data-refresh]"), all);
+  field.value += letter;
+  field.dispatchEvent(new InputEvent("input", {bubbles: true}));
+})"""
+
+
+def typed(url: str, chromium: str) -> Iterator[tuple[str, float]]:
+    """Each list, and the median ms from a letter in its filter to the list that it leads to."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        page = browser.new_page()
+        page.goto(f"{url}/login?code={Session(TOKEN).link_code()}")
+        for address, words in (("/", "login55"), ("/agentic", "part 7"), ("/captures", "order")):
+            page.goto(url + address)
+            yield address, statistics.median(page.evaluate(_TYPED, letter) for letter in words)
+        browser.close()
+
+
 def main() -> None:
     """Fill a project, serve it, ask."""
     here = Path.cwd()
@@ -129,5 +159,7 @@ def main() -> None:
                     took, worked, size = measured(served.client, address)
                     ratio, kilobytes = took / least, size / 1000
                     print(f"{address:<46} {took:8.1f} ms {ratio:6.1f}x {worked:7.1f} ms CPU {kilobytes:5.0f} kB")
+                for address, took in typed(served.url, chromium) if (chromium := which("chromium")) else ():
+                    print(f"{f'a letter in the filter of {address}':<46} {took:8.1f} ms")
         finally:
             os.chdir(here)

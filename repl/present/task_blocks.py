@@ -54,7 +54,8 @@ async def tell_result(output: Output, outcome: TaskOutcome, progress: Progress, 
     """Show the task's last answer under its verdict, unless this view has, and the question it waits with."""
     if outcome.answer != progress.answer_told and not (asked and _only_asks(outcome)):
         progress.answer_told = outcome.answer
-        if outcome.status == "INCOMPLETE" and outcome.judgments[-1:] == ("REJECT",) and outcome.question is None:
+        rejected = outcome.status == "INCOMPLETE" and outcome.judgments[-1:] == ("REJECT",) and outcome.question is None
+        if rejected and output.form == "human":  # JSON has the answer beside its verdict
             output.note("  what it claimed last, and was rejected:")
         await asyncio.to_thread(output.block, Block("answer", outcome.answer, progress.whole_by))
     if asked and outcome.question is not None:

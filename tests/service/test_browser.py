@@ -235,8 +235,10 @@ async def test_nothing_serious_is_wrong_for_people_who_use_other_means(served: S
         f"/agentic/{name}",
     ):
         await page.goto(served.url + path)
-        found = (await Axe().run(page)).response["violations"]
-        assert not found, (path, json.dumps(found, indent=1)[:3000])
+        for width in (1440, 375):
+            await page.set_viewport_size({"width": width, "height": 800})
+            found = (await Axe().run(page)).response["violations"]
+            assert not found, (path, width, json.dumps(found, indent=1)[:3000])
     await expect(page.get_by_role("heading", name="Loops")).to_be_visible()
 
 

@@ -248,7 +248,8 @@ def mistyped_variables(environ: Mapping[str, str]) -> list[str]:
     from difflib import get_close_matches  # as above
 
     known = {setting.env or "PM_" + setting.key.removesuffix(".*").replace(".", "_").upper() for setting in SETTINGS}
-    strange = [name for name in environ if name.startswith("PM_") and name not in known and environ[name]]
+    own = (name for name in environ if name.startswith("PM_") and not name.startswith("PM_TEST_"))  # of our own tests
+    strange = [name for name in own if name not in known and environ[name]]
     near = {name: get_close_matches(name, known, n=1, cutoff=_NEARLY) for name in sorted(strange)}
     return [f"{name} is no variable of pm; did you mean {like[0]}?" for name, like in near.items() if like]
 

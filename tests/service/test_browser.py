@@ -111,7 +111,7 @@ async def test_a_list_follows_the_filter_while_it_is_typed(served: Served, page:
     await expect(page.locator("tbody tr[id^=row-]")).to_have_count(1)
     await expect(page).to_have_url(f"{served.url}/?q=prompt%3Apag")
     assert await page.evaluate("document.activeElement.id") == "q"
-    await page.get_by_label("Filter").press_sequentially(" cost:")
+    await page.get_by_label("Filter").fill("prompt:pag cost:")  # at once: what leads there finds nothing
     await page.wait_for_timeout(300)
     await expect(page.locator("tbody tr[id^=row-]")).to_have_count(1)
     await page.keyboard.press("Enter")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations
+
+import pytest
 
 from collector.handover.near_duplicates import Sketch, Sketching, near_duplicates
 
@@ -39,6 +42,21 @@ def test_many_equal_texts_are_all_named_even_where_every_run_is_common() -> None
     pairs = near_duplicates({f"t{number:04}": sketch_of(text) for number in range(1000)})
     assert len(pairs) == 999
     assert {pair.one for pair in pairs} == {"t0000"}
+
+
+@pytest.mark.parametrize("at_least", [0.3, 0.5, 0.8])
+def test_no_pair_is_lost_by_what_is_not_compared(at_least: float) -> None:
+    chance = random.Random(6)
+    kinds = [chance.sample(range(400), size) for size in (3, 12, 40)]
+    texts = {tuple(sorted({*chance.choice(kinds), *chance.sample(range(400), 4)})) for _ in range(60)}
+    sketches = {f"t{number:02}": text for number, text in enumerate(sorted(texts))}
+    shares = {
+        (one, other): len({*sketches[one]} & {*sketches[other]}) / len({*sketches[one], *sketches[other]})
+        for one, other in combinations(sketches, 2)
+    }
+    alike = {pair for pair, share in shares.items() if share >= at_least}
+    assert alike
+    assert {(pair.one, pair.other) for pair in near_duplicates(sketches, at_least=at_least)} == alike
 
 
 def test_texts_too_short_to_compare_are_no_duplicates() -> None:

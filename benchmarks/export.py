@@ -10,6 +10,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any
 
 from collector.collector import Collector
@@ -22,22 +23,7 @@ from tracer.statedir import StateDir
 
 _TRACES = int(os.environ.get("PM_BENCH_TRACES", "1000"))
 _EVENTS = 40
-_WORDS = [
-    "the",
-    "sum",
-    "of",
-    "prices",
-    "is",
-    "wrong",
-    "since",
-    "this",
-    "loop",
-    "leaves",
-    "first",
-    "one",
-    "out",
-    "again",
-]
+_TEXT = "\n".join(topics[name] for name in sorted(topics)).splitlines()  # words as people use them
 
 
 async def _fill(collector: Collector) -> None:
@@ -57,7 +43,7 @@ async def _fill(collector: Collector) -> None:
 
 
 def _event(seq: int, chance: random.Random) -> dict[str, Any]:
-    text = "\n".join(" ".join(chance.choices(_WORDS, k=12)) for _ in range(20))
+    text = "\n".join(chance.choices(_TEXT, k=20))
     kind, payload = [
         ("thought", {"content": text, "kind": "plan"}),
         ("terminal_output", {"stream": "stdout", "chunk": text, "is_truncated": False}),

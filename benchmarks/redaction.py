@@ -56,7 +56,8 @@ def _leaks(canary: Positive, text: str) -> bool:
     """Whether 12 characters of the secret in a row can still be read, plain or in base64."""
     text = _MARK.sub("", text).replace("\\n", "\n").replace('\\"', '"')
     secret = canary.secret
-    if any(secret[at : at + 12] in text for at in range(max(len(secret) - 11, 1))):
+    parts = (secret[at : at + 12] for at in range(max(len(secret) - 11, 1)))
+    if any(part.strip() and part in text for part in parts):  # a run of blanks stands everywhere
         return True
     cores = (base64.b64encode(b"\0" * shift + secret.encode())[4:-4].decode() for shift in range(3))
     return any(core and core in text for core in cores)

@@ -10,6 +10,8 @@ from typing import Any
 @lru_cache(maxsize=8)
 def toml_table(text: str) -> Mapping[str, Any]:
     """The table that `text` holds; empty where it is no TOML. A long one takes 10 ms, and is read for each answer."""
+    if not text:
+        return {}
     import tomllib  # 3 ms, and few projects have such a file: as below
 
     try:
@@ -20,10 +22,12 @@ def toml_table(text: str) -> Mapping[str, Any]:
 
 def json_object(text: str) -> dict[str, Any]:
     """The object that `text` holds; empty where it is no JSON or another kind of value."""
+    if not text:
+        return {}
     import orjson  # 4 ms, and few projects have such a file
 
     try:
-        value = orjson.loads(text) if text else {}
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}

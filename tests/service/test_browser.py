@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from service.security import Session
 from tests.service.support import BAD, GOOD, TOKEN, Served, serving
-from tests.support.tools import need_program
+from tests.support.browser import chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -43,15 +43,10 @@ def served(project: Path, codes: Session, request: pytest.FixtureRequest) -> Ite
 
 @pytest.fixture
 async def page(served: Served, codes: Session) -> AsyncIterator[Page]:
-    chromium = need_program("chromium", "chromium-browser", "google-chrome", how="install Chromium")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        )
+    async with chromium() as browser:
         opened = await browser.new_page()
         await opened.goto(f"{served.url}/login?code={codes.link_code()}")
         yield opened
-        await browser.close()
 
 
 def start(served: Served, prompt: str = "Write login.py") -> str:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from collector.opening import open_collector
 from service.security import Session
 from tests.collector.http.scene import checked, events, opening
 from tests.service.support import TOKEN, Served, serving
-from tests.support.tools import need_program
+from tests.support.browser import chromium
 from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
@@ -44,13 +44,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    chromium = need_program("chromium", "chromium-browser", "google-chrome", how="install Chromium")
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        )
+    async with chromium() as opened:
         yield opened
-        await opened.close()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

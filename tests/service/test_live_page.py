@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from service.security import Session
 from tests.service.support import TOKEN, Served, serving
-from tests.support.tools import need_program
+from tests.support.browser import chromium
 from tracer.conversation import ConversationTracer
 
 SECONDS = float(os.environ.get("PM_TEST_LIVE_S", "6"))
@@ -44,15 +44,10 @@ def served(project: Path) -> Iterator[Served]:
 
 @pytest.fixture
 async def page(served: Served) -> AsyncIterator[Page]:
-    chromium = need_program("chromium", "chromium-browser", "google-chrome", how="install Chromium")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        )
+    async with chromium() as browser:
         opened = await browser.new_page(viewport={"width": 1200, "height": 700})
         await opened.goto(f"{served.url}/login?code={Session(TOKEN).link_code()}")
         yield opened
-        await browser.close()
 
 
 async def iteration(tracer: ConversationTracer, index: int, pause: float) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.async_api import Locator, Page, async_playwright, expect
+from playwright.async_api import Locator, Page, expect
 
 from tests.collector.http.scene import events, opening
 from tests.runner.workspace.support import git
 from tests.service.test_proxy import NAME, proxied, sign_in_link
-from tests.support.tools import need_program
+from tests.support.browser import chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.torture, pytest.mark.machine, pytest.mark.timeout(300)]
 expect.set_options(timeout=60_000)
@@ -101,18 +101,9 @@ def behind(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.fixture
 async def page(behind: int) -> AsyncIterator[Page]:
-    chromium = need_program("chromium", "chromium-browser", "google-chrome", how="install Chromium")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=chromium,
-            args=[
-                *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
-                f"--host-resolver-rules=MAP {NAME}:443 127.0.0.1:{behind}",
-            ],
-        )
+    async with chromium(f"--host-resolver-rules=MAP {NAME}:443 127.0.0.1:{behind}") as browser:
         context = await browser.new_context(ignore_https_errors=True, accept_downloads=True)
         yield await context.new_page()
-        await browser.close()
 
 
 @pytest.mark.parametrize("hand", [Mouse, Keyboard])

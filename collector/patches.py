@@ -198,6 +198,26 @@ def make_patch(
     return unified_diff(path.encode("utf-8", "surrogateescape"), before, after, modes=(before_mode, after_mode))
 
 
+_TREE: Final = b"# base tree, secrets replaced; files left out: "
+
+
+def tree_patch(files: Iterable[tuple[str, str, bytes]], *, left_out: int) -> bytes:
+    """A whole tree as one diff from nothing, of (path, git's mode, content); what is no such file was `left_out`."""
+    made = (make_patch(path, None, content, modes=(mode, mode)) for path, mode, content in files)
+    return b"".join((_TREE, b"%d\n" % left_out, *made))
+
+
+def is_tree_patch(data: bytes) -> bool:
+    """Whether `data` begins as `tree_patch` makes it."""
+    return data.startswith(_TREE)
+
+
+def left_out_of_tree(data: bytes) -> int:
+    """How many files a `tree_patch` does not hold, as it says."""
+    told = data[len(_TREE) :].partition(b"\n")[0]
+    return int(told) if told.isdigit() else 0
+
+
 def write_patch(files: Iterable[FilePatch]) -> bytes:
     """The changes as a unified diff again, heads as they were read."""
     parts: list[bytes] = []

@@ -1,7 +1,7 @@
 """The trees of a trace's bundles, read with git in a repository of our own: base, final commit, rebuilt tree.
 
 A bundle is untrusted: it is unpacked with checks on, git runs and checks out nothing of it, and no name may leave the
-folder. Methods block.
+folder. In the base's place its tree alone may stand, redacted, as a diff from nothing. Methods block.
 """
 
 from __future__ import annotations
@@ -14,13 +14,26 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from collector.final.replay import UNKNOWN, Content, FileState
+from collector.patches import is_tree_patch, left_out_of_tree
 from runner.workspace.git.repository import Git, GitError, Stopper, scratch_repository
 from tracer.capture.fields import is_git_folder
 from tracer.errors import TraceError, UsageError
+from tracer.redaction.marks import PLACEHOLDER
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 FILE_MODES: Final = ("100644", "100755")
+_HEAD: Final = 100
 _SHA1_DIGITS: Final = 40
+_NOBODY: Final = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "pm"), ("EMAIL", "pm@localhost"), ("DATE", "1970-01-01T00:00:00Z"))
+}
+
+
+def commit_of(git: Git, tree: str, message: str) -> str:
+    """A commit of a tree, without any history; of the same tree always the same."""
+    return git.run("commit-tree", tree, "-m", message, env=_NOBODY).decode("ascii").strip()
 
 
 class Entry(NamedTuple):
@@ -31,11 +44,15 @@ class Entry(NamedTuple):
 
 
 class CommitTree:
-    """One commit's tree; files have the line ends of its `.gitattributes`, which git looks up in `folder`."""
+    """One commit's tree; files have the line ends of its `.gitattributes`, which git looks up in `folder`.
 
-    def __init__(self, git: Git, commit: str, *, folder: Path) -> None:
+    `made` is the commit that stands for it where its own is not here.
+    """
+
+    def __init__(self, git: Git, commit: str, *, folder: Path, made: str = "") -> None:
         self.commit = commit
-        self.tree_id = git.line("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        self._here = made or commit
+        self.tree_id = git.line("rev-parse", "--verify", "--end-of-options", f"{self._here}^{{tree}}")
         listed = git.run("ls-tree", "-r", "-z", self.tree_id)
         self.entries: dict[str, Entry] = {}
         for line in listed.split(b"\0"):
@@ -57,16 +74,23 @@ class CommitTree:
         if entry.mode not in FILE_MODES:
             return UNKNOWN
         try:
-            return self.git.run("cat-file", "--filters", f"{self.commit}:{path}")
+            return self.git.run("cat-file", "--filters", f"{self._here}:{path}")
         except GitError as error:
             raise TraceError(f"{path!r} of commit {self.commit} cannot be read", why=_first_line(error)) from error
 
 
 class Trees:
-    """The repository that holds the bundles' objects, in `folder` (an empty one, the caller's to remove)."""
+    """The repository that holds the bundles' objects, in `folder` (an empty one, the caller's to remove).
+
+    `commit` is the base; `lacks` says what its tree is without where the tree alone came, redacted.
+    """
 
     def __init__(self, folder: Path, *, commit: str) -> None:
         self._folder = folder
+        self._base = commit
+        self._made = ""
+        self._has_base = False
+        self.lacks = ""
         try:
             sha256 = len(commit) != _SHA1_DIGITS
             self._git = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
@@ -79,25 +103,48 @@ class Trees:
         return self._git
 
     def add_bundle(self, bundle: BinaryIO, *, what: str) -> None:
-        """Unpack a bundle's objects, and close it."""
+        """Unpack a bundle's objects, or take the base's tree from a diff, and close it."""
         path = self._folder / "bundle"
         try:
             with bundle, path.open("wb") as file:
                 shutil.copyfileobj(bundle, file, 1 << 20)
-            self._git.run("bundle", "unbundle", str(path))
+            with path.open("rb") as file:
+                alone = is_tree_patch(file.read(_HEAD))
+            if alone and not self._has_base:
+                self._take_tree(path)
+            elif not alone:
+                self._git.run("bundle", "unbundle", str(path))
         except GitError as error:
             raise TraceError(f"{what} cannot be read", why=_first_line(error)) from error
         finally:
             path.unlink(missing_ok=True)
+
+    @property
+    def is_tree_alone(self) -> bool:
+        """Whether the base is a redacted tree without its commit."""
+        return bool(self._made)
+
+    def _take_tree(self, path: Path) -> None:
+        git = self._git.with_index(self._folder / "base-index")
+        git.run("read-tree", "--empty")
+        git.run("apply", "--cached", "--whitespace=nowarn", str(path))
+        self._made = commit_of(git, git.line("write-tree"), "The base, redacted")
+        data = path.read_bytes()
+        marks, left_out = len(PLACEHOLDER.findall(data)), left_out_of_tree(data)
+        if marks or left_out:
+            self.lacks = f"the base came as its tree alone (placeholders: {marks}, files left out: {left_out})"
 
     def commit(self, sha: str, *, what: str) -> CommitTree:
         """The tree of a commit."""
         if _SHA.fullmatch(sha) is None:
             raise TraceError(f"{sha!r} is no commit id")
         try:
-            return CommitTree(self._git, sha, folder=self._folder / sha)
+            made = self._made if sha == self._base else ""
+            tree = CommitTree(self._git, sha, folder=self._folder / sha, made=made)
         except GitError as error:
             raise TraceError(f"{what} {sha} is not in the bundle", why=_first_line(error)) from error
+        self._has_base = self._has_base or sha == self._base
+        return tree
 
     def rebuilt(self, base: CommitTree, files: Mapping[str, FileState]) -> str | None:
         """The id of `base`'s tree with the replayed files in it; None while one of them is not known."""

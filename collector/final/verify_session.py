@@ -37,7 +37,7 @@ from collector.final.replay import (
     read_diff,
 )
 from collector.final.trace_source import Source
-from collector.patches import FilePatch, PatchError, apply_patch, parse_patch
+from collector.patches import FilePatch, PatchError, apply_patch, is_tree_patch, parse_patch
 from collector.store.port import TraceStore
 from tracer.capture.canonical import canonical_json
 from tracer.capture.events import CommitEvent
@@ -180,10 +180,13 @@ class _Run:
         return not self.replay.result().mismatches
 
     async def _open_base(self) -> None:
-        repo = self.source.repo
-        if repo.bundle_blob_id is None:
+        repo, state = self.source.repo, self.source.final_state
+        tree_id = state.bundle_blob_id if state is not None and repo.bundle_blob_id is None else None
+        if repo.bundle_blob_id is None and tree_id is None:
             return
-        bundle = await self.source.read(repo.bundle_blob_id)
+        bundle = await self.source.read(repo.bundle_blob_id or tree_id or "")
+        if tree_id is not None and bundle is not None and not is_tree_patch(bundle):
+            return
         if bundle is None:
             self.base_text = "none: the bundle of the base commit is not stored here"
             return
@@ -197,7 +200,9 @@ class _Run:
             return
         self.base_text = f"commit {repo.commit_base}"
         claimed = repo.repo_fingerprint.tree_hash
-        if claimed is not None and len(claimed) == len(self.base.tree_id) and claimed != self.base.tree_id:
+        if self.trees.is_tree_alone:
+            self.base_text = f"the redacted tree of commit {repo.commit_base}"
+        elif claimed is not None and len(claimed) == len(self.base.tree_id) and claimed != self.base.tree_id:
             self.replay.wrong(0, "", "repo_fingerprint.tree_hash is not the tree of the base commit")
 
     async def _play(self) -> None:
@@ -253,7 +258,7 @@ class _Run:
         return found
 
     async def _final_commit(self, trees: Trees, sha: str, bundle_id: str | None) -> CommitTree | None:
-        if bundle_id is not None:
+        if bundle_id is not None and not trees.is_tree_alone:
             bundle = await self.source.read(bundle_id)
             if bundle is None:
                 self.replay.cannot_test(0, "", "the bundle of the final commit is not stored here")

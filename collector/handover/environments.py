@@ -67,10 +67,10 @@ async def environment_of(row: TraceRow, folder: Path, *, store: TraceStore, cont
     qa = fold_qa(await store.qa_facts(row.trace_id))
     proof, profile = _proven(row, qa)
     repo = row.metadata["repo"]
-    if not repo.get("bundle_blob_id"):
-        raise _none(row, "its code is in no bundle")
+    if not (repo.get("bundle_blob_id") or (row.final_state or {}).get("bundle_blob_id")):
+        raise _none(row, "its code came neither as a bundle nor as a tree")
     code = CodeStore(folder, commit=str(repo["commit_base"]))
-    source = await code.fetch_source(repo, contents=contents, remotes=())
+    source = await code.fetch_source(repo, row.final_state, contents=contents, remotes=())
 
     async def end(base: Callable[[str], Content]) -> SessionEnd:
         return await session_end(await StoreSource.open(row.trace_id, store=store, contents=contents), base)
@@ -82,6 +82,8 @@ async def environment_of(row: TraceRow, folder: Path, *, store: TraceStore, cont
     )  # fmt: skip
     if isinstance(checkout, Refusal):
         raise _none(row, f"{checkout.reason}: {checkout.detail}")
+    if checkout.base != qa.tests.detail["checkout"]["base_tree"]:  # type: ignore[union-attr, index, call-overload]
+        raise _none(row, "what came with it is not the code that was tested (a mirror's or a remote's was)")
     tests = tuple(path for path in checkout.changed if is_test_file(path) and not is_harness(path))
     product = tuple(path for path in checkout.changed if path not in tests and path not in checkout.steering)
     return Environment(
@@ -148,6 +150,7 @@ def _told(made: Environment) -> dict[str, Any]:
         **{key: made.profile[key] for key in ("commands", "setup", "build")},
         "strength": made.proof.get("strength"),
         "flags": made.proof.get("flags") or [],
+        "base": made.checkout.source,
     }
 
 

@@ -8,20 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from collector.final.bundle_trees import FILE_MODES, Trees
+from collector.final.bundle_trees import FILE_MODES, Trees, commit_of
 from collector.final.replay import UNKNOWN, Content
 from runner.workspace.git.repository import Git, GitError, find_repository
 from tracer.errors import TraceError
 
 _TREE: Final = "git:"
-_WHO: Final = {
-    "GIT_AUTHOR_NAME": "pm",
-    "GIT_AUTHOR_EMAIL": "pm@localhost",
-    "GIT_AUTHOR_DATE": "1970-01-01T00:00:00Z",
-    "GIT_COMMITTER_NAME": "pm",
-    "GIT_COMMITTER_EMAIL": "pm@localhost",
-    "GIT_COMMITTER_DATE": "1970-01-01T00:00:00Z",
-}
 
 
 class TaskBase:
@@ -31,8 +23,7 @@ class TaskBase:
         self._git = git
         self._folder = folder
         self._tree = tree
-        said = git.run("commit-tree", tree, "-m", "The state that the task began with", env=_WHO)
-        self.commit = said.decode("ascii").strip()
+        self.commit = commit_of(git, tree, "The state that the task began with")
 
     def content(self, path: str) -> Content:
         """A file of the tree: its bytes, None where there is none, Unknown for a link or a submodule."""

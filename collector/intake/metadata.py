@@ -19,8 +19,10 @@ from pydantic import BaseModel, ValidationError
 from collector.errors import IntakeError, TooLargeError, no_consent, unknown_blob
 from collector.intake.parse import refusal
 from collector.intake.prepare import BLOB_RULES, IntakeRules, check_consent, new_blob
+from collector.intake.redact_code import TraceMap
 from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY, parse_json
+from collector.patches import is_tree_patch
 from collector.store.port import BlobRow, NewBlob
 from tracer.blobs import text_of
 from tracer.capture.canonical import canonical_json
@@ -147,6 +149,8 @@ def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactor
                 "content that is no text cannot be redacted", BODY, next_step="send text, or ask for consent"
             )
         return new_blob(data, content_type=content_type, rules=(), applied=False)
+    if is_tree_patch(data):  # code, and whole
+        return new_blob(_redacted_tree(data, redactors), content_type=content_type, rules=BLOB_RULES, applied=True)
     redacted, counts = redactors.for_root(None).redact_text(text)
     shortened = "truncate_large" in counts
     return new_blob(
@@ -155,6 +159,11 @@ def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactor
         rules=(*BLOB_RULES, "truncate_large") if shortened else BLOB_RULES,
         applied=True,
     )
+
+
+def _redacted_tree(data: bytes, redactors: CaptureRedactors) -> bytes:
+    head, _, files = data.partition(b"\n")
+    return head + b"\n" + TraceMap(redactors.for_root(None).project).patch(files) if files else data
 
 
 def _validated(model: type[_Model], value: Any) -> _Model:

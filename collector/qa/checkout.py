@@ -92,7 +92,7 @@ class Checkout:
     What is tested has the patch's tests on both sides, and what runs them as it was before: `steering` is what the
     patch changed there. `bought` are places where the patch makes tests pass whatever the code does. `tests` are the
     changed test files that the head has, `product` what else it changed; `source` tells where the code came from,
-    `patch` what led to the head; `redacted`: a placeholder may stand in it.
+    `patch` what led to the head; `redacted`: what redaction may have taken from either.
     """
 
     base: str
@@ -106,7 +106,7 @@ class Checkout:
     product: tuple[ChangedFile, ...] = ()
     source: str
     patch: str
-    redacted: bool = False
+    redacted: str = ""
 
     def as_json(self) -> dict[str, JsonValue]:
         """For the record of a test run."""
@@ -182,18 +182,31 @@ class CodeStore:
         attributes.write_text("* -export-ignore -export-subst\n", encoding="ascii")
 
     async def fetch_source(
-        self, repo: Mapping[str, object], *, contents: Contents, remotes: tuple[str, ...], mirror: str = ""
+        self,
+        repo: Mapping[str, object],
+        final_state: Mapping[str, object] | None,
+        *,
+        contents: Contents,
+        remotes: tuple[str, ...],
+        mirror: str = "",
     ) -> Refusal | str:
-        """Bring the base commit here: from the bundle, the operator's mirror, or the remote; whence, or why not."""
-        bundle_id, url, commit = repo.get("bundle_blob_id"), repo.get("remote_url"), str(repo.get("commit_base"))
-        if isinstance(bundle_id, str):
+        """Bring the base commit here; whence, or why not.
+
+        From its bundle, the operator's mirror, the redacted tree that came with the final state, or the remote.
+        """
+        url, commit = repo.get("remote_url"), str(repo.get("commit_base"))
+        for holder in (repo, None if mirror else final_state):
+            bundle_id = (holder or {}).get("bundle_blob_id")
+            if not isinstance(bundle_id, str):
+                continue
             try:
                 bundle = await contents.open(bundle_id)
-                await self._blocking(lambda: self._trees.add_bundle(bundle, what="the bundle"))
-                await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
+                await self._blocking(lambda: self._trees.add_bundle(bundle, what="the bundle"))  # noqa: B023
+                if holder is repo or self._trees.is_tree_alone:
+                    await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
+                    return "tree" if self._trees.is_tree_alone else "bundle"
             except (NotFoundError, TraceError) as error:
                 return Refusal("no_source", error.line)
-            return "bundle"
         if mirror:
             return await self._fetch(mirror, commit, shown="mirror")
         if not isinstance(url, str) or not url:
@@ -267,7 +280,7 @@ class CodeStore:
             **found_tests,
             source=source,
             patch=patch,
-            redacted=redacted,
+            redacted=self._trees.lacks or ("something in the fix was replaced by redaction" if redacted else ""),
         )
 
     async def read_base(self, commit: str, paths: Sequence[str]) -> dict[str, bytes]:

@@ -275,7 +275,9 @@ class _Run:
         code = CodeStore(folder, commit=str(repo["commit_base"]))
         names = (str(repo["repo_id"]), f"task:{row.metadata['task'].get('task_id')}")
         mirror = mirror_of(names, self._settings.mirrors)
-        source = await code.fetch_source(repo, contents=contents, remotes=self._settings.remotes, mirror=mirror)
+        source = await code.fetch_source(
+            repo, row.final_state, contents=contents, remotes=self._settings.remotes, mirror=mirror
+        )
         files = {}
         if not isinstance(source, Refusal):
             files = await code.read_base(str(repo["commit_base"]), (PROFILE_FILE, "package.json"))

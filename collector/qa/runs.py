@@ -330,7 +330,7 @@ class TestsStep:
 
     async def _result(self, ran: list[_Ran], detail: dict[str, JsonValue]) -> dict[str, Any]:
         if self.checkout.redacted and not all(one.run.passed for one in ran if one.phase == "head"):
-            why = "something in the fix was replaced by redaction, so its failing says nothing"
+            why = f"{self.checkout.redacted}, so its failing says nothing"
             return not_testable(self.plan.runner, Refusal("redacted", why), detail=detail)
         proof = prove(
             [one.run for one in ran],

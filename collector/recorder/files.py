@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.client.spool import Draft
-from collector.patches import make_patch
+from collector.patches import make_patch, tree_patch
 from runner.workspace.git.repository import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.redaction.marks import MARKER
@@ -109,6 +109,7 @@ INLINE: Final = 256 << 10
 _MARKER: Final = MARKER.decode()
 _TRIES: Final = 3
 _MOST_FILES: Final = 1000
+_LARGEST_TREE: Final = 32 << 20  # redacting a megabyte takes half a second, here and at the collector
 _NOT_BEFORE: Final = "not kept before"
 _HEAD: Final = 10_000
 _MODE_TOLD: Final = re.compile(r"\Adiff --git [^\n]*\n(?:old mode \d+\n)?new (?:file )?mode (100644|100755)\n")
@@ -228,6 +229,42 @@ class FileTracker:
             after = self._blobs.read(known.blob_id) if known.blob_id is not None else None
             parts.append(make_patch(self._told(path), before, after, modes=(mode, known.mode or mode)))
         return b"".join(parts)
+
+    def base_tree(self) -> bytes | None:
+        """The base commit's tree as a diff from nothing, in the stored form; None where that is too much or cannot be.
+
+        Without what is not kept: large and binary files, what is never recorded, links and submodules.
+        """
+        listed: list[tuple[str, str, bytes]] = []
+        left_out = size = 0
+        try:
+            for entry in self._git.run("ls-tree", "-r", "-l", "-z", "--full-tree", self._base).split(b"\0")[:-1]:
+                facts, _, name = entry.partition(b"\t")
+                told, _, object_id, length = facts.split()
+                path, mode = _text(name), told.decode("ascii")
+                known = path and "\n" not in path and mode in _MODES and not self._left_out(path)
+                if known and int(length) <= self._limit:
+                    listed.append((path, mode, object_id))
+                    size += int(length)
+                else:
+                    left_out += 1
+            if size > _LARGEST_TREE:
+                return None
+            wanted = b"".join(b"%s %s\n" % (object_id, os.fsencode(path)) for path, _, object_id in listed)
+            said = self._git.run("cat-file", "--batch", "--filters", stdin=wanted)
+        except (GitError, ValueError):
+            return None
+        files: list[tuple[str, str, bytes]] = []
+        at = 0
+        for path, mode, _ in listed:
+            begin = said.index(b"\n", at) + 1
+            data = said[begin : begin + int(said[at : begin - 1].rsplit(b" ", 1)[1])]
+            at = begin + len(data) + 1
+            if self._unfit(data):
+                left_out += 1
+            else:
+                files.append((self._told(path), mode, self._store(data)))
+        return tree_patch(files, left_out=left_out)
 
     def commit_diff(self, parent: str, commit: str) -> tuple[bytes, list[str]]:
         """A commit's diff in the stored form (large and binary files only named), and its files never recorded."""

@@ -1,7 +1,7 @@
 """Writes a recording: events with their context, commits from HEAD's log, git bundles, the final state.
 
 What another process adds (`pm think`, `pm snapshot`) is read under the same lock, so all see one state. Bundles hold
-code and history as they are, so they need consent to unredacted code.
+code and history as they are, so they need consent to unredacted code; without, the base's tree goes along, redacted.
 """
 
 from __future__ import annotations
@@ -200,6 +200,7 @@ class ScribeOptions:
     left_out: Callable[[str], bool]
     snapshots: bool = True
     text_only: bool = True
+    base_tree: bool = True
     file_limit: int = 1 << 20
     output_head: int = 1 << 20
     output_tail: int = 64 << 10
@@ -215,6 +216,7 @@ class RecordWriter:
         begun = int(spool.header.get("created_at_ms") or 0) if spool.last_event() else None
         self.head = Head(git, since_ms=begun)
         self._text_only = options.text_only
+        self._tree = options.base_tree and options.snapshots
         self._base = str(spool.header["request"]["repo"]["commit_base"])
         self.files = FileTracker(
             git,
@@ -318,6 +320,9 @@ class RecordWriter:
             "pr": {"title": title or None, "description": None, **body("diff", difference, self.spool.blobs)},
         }
         bundle = final_bundle(self.spool, self._git, head=self.head.commit)
+        if bundle is None and self._tree and not self.spool.header["request"]["repo"].get("bundle_blob_id"):
+            tree = self.files.base_tree()
+            bundle = self.spool.blobs.put_bytes(tree) if tree is not None else None
         if bundle is not None:
             state["bundle_blob_id"] = bundle
         self.spool.close(state)

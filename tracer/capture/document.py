@@ -163,7 +163,7 @@ class FinalState(Closed):
     commit_head: GitSha | None = None
     pr: PullRequest = PullRequest()
     bundle_blob_id: BlobId | None = None
-    """A git bundle that holds `commit_head`."""
+    """A git bundle that holds `commit_head`; or the redacted tree of `commit_base`, where no bundle holds that."""
     final_trace_blob_id: BlobId | None = None
     """The final document as a blob; hashed without this field, so null inside the document itself."""
 

@@ -357,6 +357,12 @@ _OTHER: tuple[Setting, ...] = (
     ),
     Setting("capture.keep_sent", "text", "how long a sent capture stays on this machine: 30d, 12h, always", "30d"),
     Setting("record.ignore", "list", "files, folders or patterns that are never recorded, beside what git ignores", ()),
+    Setting(
+        "record.base_tree",
+        "switch",
+        "without consent to code: send the files of the base commit, secrets replaced, so that the fix can be proven",
+        default=True,
+    ),
     Setting("record.file_limit", "integer", "bytes of a file beyond which its content is left out", 1 << 20, minimum=1),
     Setting("record.output_limit", "integer", "bytes kept of one command's output", 1 << 20, minimum=1024),
     Setting("redaction.extra_names", "list", "further variables whose values are secret", ()),

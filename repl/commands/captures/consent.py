@@ -172,6 +172,8 @@ def preview_lines(spool: Spool) -> list[str]:
     if facts["bundle"]:
         since = ", and your commits" if facts["commits_bundle"] else ""
         lines.append(f"  bundle    the repository's history up to where you began{since}, as it is")
+    elif facts["commits_bundle"]:
+        lines.append("  tree      the files of the commit where you began, secrets replaced, without its history")
     return lines
 
 

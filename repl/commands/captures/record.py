@@ -167,6 +167,7 @@ def options_for(context: Context, spool: Spool, git: Git, *, shell: str) -> Scri
         left_out=left_out_by(settings.get("record.ignore") or (), top=git.top, state_root=context.state_root),
         snapshots=request.get("store") != "patches_only",
         text_only=flags.get("store_raw_code") is not True,
+        base_tree=bool(settings.get("record.base_tree")),
         file_limit=int(settings.get("record.file_limit")),
         output_head=int(settings.get("record.output_limit")),
     )

@@ -248,7 +248,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
             "Every string is looked at for secrets before anything is written; a find stops the export and is named by "
             "its place. The developer's consent is applied again. A set has shards, a manifest, a report of "
             "near-duplicates, and keeps all traces of a repository in one split. harbor makes a task folder of each "
-            "proven fix, swebench a row; both need the bundle of the base."
+            "proven fix, swebench a row; both need the base, as bundle or tree."
         ),
     ),
     Command(

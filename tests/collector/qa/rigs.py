@@ -137,6 +137,7 @@ async def send_session(
     final_state: Callable[[str], dict[str, Any] | None] | None = None,
     events: list[dict[str, Any]] | None = None,
     bundle: bytes | None = None,
+    tree: bytes = b"",
     task_id: str | None = None,
     **repo: Any,
 ) -> str:
@@ -165,6 +166,10 @@ async def send_session(
         }
     )
     await collector.append(created.trace_id, events if events is not None else [_thought()])
+    if tree:
+        name = f"sha256:{hashlib.sha256(tree).hexdigest()}"
+        given = {"submitted_id": name, "byte_length": len(tree), "trace_id": created.trace_id}
+        await collector.put_blob(io.BytesIO(tree), content_type="text/plain", **given)
     state = final_state(repository.diff()) if final_state else {"pr": {"title": "Fix", "diff": repository.diff()}}
     await collector.finalize(created.trace_id, {"final_state": state} if state is not None else None)
     return created.trace_id

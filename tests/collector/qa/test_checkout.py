@@ -37,7 +37,7 @@ async def _checkout(
     row = await collector.row(trace_id)
     folder.mkdir(exist_ok=True)
     code = CodeStore(folder, commit=row.metadata["repo"]["commit_base"])
-    source = await code.fetch_source(row.metadata["repo"], contents=collector.contents, remotes=remotes)
+    source = await code.fetch_source(row.metadata["repo"], None, contents=collector.contents, remotes=remotes)
     if isinstance(source, Refusal):
         return source
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import shlex
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from collector.collector import Collector
 from collector.judge.rubric_judge import RubricJudge
+from collector.patches import tree_patch
 from collector.qa import profiles
 from collector.qa.dependencies import KeptLayers
 from collector.qa.pipeline import SandboxFor, assign_profile, request_step, run_qa
@@ -177,6 +179,38 @@ async def test_a_fix_is_proved_over_the_operators_mirror_without_consent_to_raw_
         told.append(qa["tests"]["not_testable"] or qa["tests"]["detail"]["proof"]["verdict"])
     assert told == ["no_source", "source_unavailable", "proven"]
     assert qa["tests"]["detail"]["checkout"]["source"] == "mirror"
+
+
+@pytest.mark.parametrize("matters", [False, True])
+async def test_a_fix_is_proved_over_the_redacted_tree_of_its_base_and_no_secret_of_that_is_kept(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor, matters: bool
+) -> None:
+    asks = f"test $((6 / $(head -1 divisor.txt))) = 3{' && grep -q ghp_ divisor.txt' if matters else ''}\n"
+    secret = "# ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    repository = a_repository(
+        tmp_path,
+        base={"divisor.txt": f"3\n{secret}\n"},
+        head={"divisor.txt": f"2\n{secret}\n", "tests/half.sh": asks},
+    )
+    names = ("divisor.txt", "run.sh")
+    tree = tree_patch([(name, "100644", repository.git("show", f"base:{name}").encode()) for name in names], left_out=1)
+    held = f"sha256:{hashlib.sha256(tree).hexdigest()}"
+    created = await send_session(
+        collector, repository, consent={"store_raw_code": False}, bundle=b"", tree=tree,
+        final_state=lambda diff: {"pr": {"diff": diff}, "bundle_blob_id": held},
+    )  # fmt: skip
+    qa = await _check(collector, created, tmp_path, sandbox)
+    detail = qa["tests"]["detail"]
+    if matters:
+        assert qa["tests"]["not_testable"] == "redacted"
+        assert "(placeholders: 1, files left out: 1)" in detail["why"]
+    else:
+        assert detail["proof"]["verdict"] == "proven"
+        assert detail["checkout"]["source"] == "tree"
+    rest = [
+        path for path in (tmp_path / "state").rglob("*") if path.is_file() and secret.encode()[6:] in path.read_bytes()
+    ]
+    assert not rest
 
 
 async def test_two_checkers_do_not_make_the_checks_of_one_trace_at_once(

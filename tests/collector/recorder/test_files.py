@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.client.spool import Draft
-from collector.patches import apply_patch, parse_patch
+from collector.patches import apply_patch, left_out_of_tree, parse_patch
 from collector.recorder import writer
 from collector.recorder.begin import (
     developer_block,
@@ -217,6 +217,31 @@ def test_the_difference_and_a_commits_diff_are_of_the_stored_form(tmp_path: Path
     assert SECRET not in told
     assert told == files.difference()
     assert b"+[REDACTED:test:000000]\n" in told
+
+
+def test_the_base_goes_as_a_tree_in_the_stored_form_and_says_what_it_lacks(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    files = {"key.py": b"KEY = '%s'" % SECRET, "pic.bin": b"\0", "a b.txt": b"", "run.sh": b"true\n", ".env": b"A=1\n"}
+    for name, data in files.items():
+        (repo / name).write_bytes(data)
+    (repo / "run.sh").chmod(0o755)
+    (repo / "link").symlink_to("run.sh")
+    git(repo, "add", "-fA")
+    git(repo, "commit", "-qm", "more")
+    tree = tracker(repo, tmp_path / "blobs").base_tree()
+    assert tree is not None
+    (tmp_path / "tree").write_bytes(tree)
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    git(fresh, "init", "-q", ".")
+    git(fresh, "apply", "--index", "--whitespace=nowarn", str(tmp_path / "tree"))
+    expected = {name: data for name, data in files.items() if name not in {"pic.bin", ".env"}} | {
+        "key.py": hidden(files["key.py"]), "cart.py": (repo / "cart.py").read_bytes()
+    }  # fmt: skip
+    assert {name: (fresh / name).read_bytes() for name in expected} == expected
+    assert git(fresh, "ls-files", "-s", "run.sh").startswith("100755")
+    assert left_out_of_tree(tree) == len(git(repo, "ls-files").split("\n")) - len(git(fresh, "ls-files").split("\n"))
+    assert not (fresh / "pic.bin").exists()
 
 
 def test_ignored_files_are_left_to_git(tmp_path: Path) -> None:

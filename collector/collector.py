@@ -417,7 +417,9 @@ class Collector:
     # -- rights
 
     async def allow(self, access: Access, right: Right, trace_id: str | None = None, *, subject: str = "") -> None:
-        """Let a call through; it is written down, as is a refused one. Appends are not; who creates notes the new id.
+        """Let a call through; it is written down, as is a refused one; appends and metrics are not.
+
+        Who creates notes the new id.
 
         Raises ForbiddenError: the role has no such right, or the trace is not among those of `access`.
         """
@@ -430,7 +432,7 @@ class Collector:
         except ForbiddenError:
             await self.note(f"{right} refused", trace_id or subject, access=access)
             raise
-        if right not in {"append", "create"}:
+        if right not in {"append", "create", "measure"}:
             await self.note(right, trace_id or subject, access=access)
 
     async def note(self, action: str, subject: str, *, access: Access = ADMIN) -> None:

@@ -22,15 +22,16 @@ _LONGEST: Final = 200
 _NEVER_MS: Final = 1 << 62
 
 
-Right = Literal["create", "append", "read", "list", "check", "withdraw", "delete"]
-Role = Literal["contributor", "reviewer", "exporter", "operator"]
+Right = Literal["create", "append", "read", "list", "check", "withdraw", "delete", "measure"]
+Role = Literal["contributor", "reviewer", "exporter", "metrics", "operator"]
 RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
     "contributor": frozenset({"create", "append", "read", "list", "withdraw", "delete"}),
     "reviewer": frozenset({"read", "list", "check"}),
     "exporter": frozenset({"read", "list"}),
-    "operator": frozenset({"create", "append", "read", "list", "check", "withdraw", "delete"}),
+    "metrics": frozenset({"measure"}),
+    "operator": frozenset({"create", "append", "read", "list", "check", "withdraw", "delete", "measure"}),
 }
-"""What each role may do, to the traces that its token's developer and project leave it."""
+"""What each role may do, to the traces that its token's developer and project leave it; `measure` is of the service."""
 _OF_A_KEY: Final[frozenset[Right]] = frozenset({"append", "read", "check", "withdraw", "delete"})
 
 
@@ -48,6 +49,8 @@ class Access(NamedTuple):
 
     def may(self, right: Right) -> bool:
         """Whether its role has the right at all."""
+        if right == "measure" and self.is_bound:
+            return False
         return right in (_OF_A_KEY if self.trace_id is not None else RIGHTS.get(self.role, frozenset()))
 
     @property
@@ -85,7 +88,8 @@ class Access(NamedTuple):
         """Raise ForbiddenError where the role has no such right, or one of its traces is to be named."""
         if not self.may(right):
             who = f"a token with the role {self.role}" if self.trace_id is None else "an ingest key"
-            raise ForbiddenError(f"{who} may not {right} traces", next_step="pm admin tokens new --role ROLE")
+            what, role = ("read the metrics", "metrics") if right == "measure" else (f"{right} traces", "ROLE")
+            raise ForbiddenError(f"{who} may not {what}", next_step=f"pm admin tokens new --role {role}")
         if self.is_bound and self.trace_id is None and right not in {"create", "list"} and trace_id is None:
             raise ForbiddenError("this token opens some traces alone", next_step="name the trace: ?trace=ID")
 
@@ -152,8 +156,11 @@ class Tokens:
     ) -> Issued:
         """Make a token of a role; its text is in the answer and nowhere else. It ends after `days`, None: never.
 
-        Raises UsageError: a contributor without a developer, who would own everybody's traces or none.
+        Raises UsageError: a contributor without a developer, who would own everybody's traces or none; metrics of
+        some traces, which are not counted.
         """
+        if role == "metrics" and (developer or project):
+            raise UsageError("a token for metrics is held to no developer or project", why="it opens no trace")
         if role == "contributor" and not developer:
             raise UsageError("a contributor's token needs --developer", why="it opens that developer's traces alone")
         ends = None if days is None else now_epoch_ms() + days * 86_400_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import sys
 from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution, distributions
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,15 @@ from pm_orchestrator import ROOMS, ROOT, own_place, place_of
 
 _DISTRIBUTION = "pm-orchestrator"
 _OWN_PLACE = "install pm in an environment of its own: pipx install pm-orchestrator"
-_AGAIN = "install pm again: pip install --force-reinstall pm-orchestrator"
+# What a tool leaves in an environment that it made; else our distribution's INSTALLER names it.
+_TOOLS = {
+    "pipx_metadata.json": "pipx reinstall pm-orchestrator",
+    "uv-receipt.toml": "uv tool upgrade --reinstall pm-orchestrator",
+}
+_AGAIN = {
+    "pip": "pip install --force-reinstall pm-orchestrator",
+    "uv": "uv pip install --reinstall pm-orchestrator",
+}
 
 
 class Broken(NamedTuple):
@@ -36,13 +45,22 @@ def explain() -> Broken | None:
             owner = _other_owner(file)
             if owner is not None:
                 return Broken(what, f"it was overwritten by the package {owner!r}", _OWN_PLACE)
-            return Broken(what, "it was changed or removed after pm was installed", _AGAIN)
+            return Broken(what, "it was changed or removed after pm was installed", f"install pm again: {_again()}")
     for room in ROOMS:  # all that an editable installation can be asked for
         found = place_of(room)
         if found != own_place(room):
             why = f"another package of that name stands in its place: {found}" if found else "the folder is missing"
             return Broken(f"the installation is broken: {own_place(room)} cannot be imported", why, _OWN_PLACE)
     return None
+
+
+def _again() -> str:
+    """The command that installs pm again, of the tool that installed it."""
+    for name, command in _TOOLS.items():
+        if Path(sys.prefix, name).exists():
+            return command
+    installer = (distribution(_DISTRIBUTION).read_text("INSTALLER") or "pip").strip()
+    return _AGAIN.get(installer, f"with {installer}, which installed it")
 
 
 def _recorded_files() -> list[PackagePath]:

@@ -172,8 +172,9 @@ def _offer_metrics(app: LaneApp) -> None:
     text: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
     @app.get("/metrics", tags=["health"], response_class=Response, responses={**text, **responses(401, 403, 429, 503)})
-    async def metrics(request: Request) -> Response:
+    async def metrics(request: Request, access: captures.Someone) -> Response:
         """What this process did and does, for Prometheus."""
+        await state_of(request).collector.allow(access, "measure", subject="/metrics")
         return await kept.answer(request)
 
     _add(app, Measured, metrics=kept)

@@ -322,7 +322,7 @@ async def read(
     view: Literal["full", "metadata"] = "full",
     blobs: Literal["ref", "inline"] = "ref",
 ) -> Response:
-    """The trace: `view=metadata` leaves out events, `blobs=inline` puts small blobs into the document."""
+    """The trace: `view=metadata` leaves out events, `blobs=inline` puts small blobs in (of a lost one `lost:ID`)."""
     collector = _collector(request)
     await collector.allow(access, "read", trace_id)
     if view == "metadata":

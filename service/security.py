@@ -41,7 +41,7 @@ _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _MIN_TOKEN: Final = 20
 # The collector's calls bring tokens of their own, are limited by what waits, and may be larger than other bodies.
-_OWN: Final = ("/traces", "/blobs", "/revocations")
+_OWN: Final = ("/traces", "/blobs", "/revocations", "/metrics")
 _HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -137,4 +137,15 @@ def adding(extra: str) -> str:
             asked = _ASKED.search(Path(sys.prefix, name).read_text("utf-8"))
             extras = {extra, *(re.findall(r"[\w-]+", asked[1]) if asked else ())}
             return f"{command} 'pm-orchestrator[{','.join(sorted(extras))}]'"
-    return f"pip install 'pm-orchestrator[{extra}]'"
+    return f"{_pip()} install 'pm-orchestrator[{extra}]'"
+
+
+def _pip() -> str:
+    """The command that installs packages here: environments that uv makes have no pip."""
+    from importlib.metadata import PackageNotFoundError, distribution  # 20 ms, only after a failure
+
+    try:
+        by = distribution("pm-orchestrator").read_text("INSTALLER")
+    except PackageNotFoundError:  # run from its sources
+        by = None
+    return "uv pip" if by and by.strip() == "uv" else "pip"

@@ -169,7 +169,11 @@ async def _blob_pages(row: TraceRow, store: TraceStore, contents: Contents | Non
             yield [canonical_json(_entry(blob)) for blob in rows]
             continue
         for blob in rows:  # one by one: inlined ones are large
-            yield [canonical_json(await inlined(blob, contents))]
+            try:
+                entry = await inlined(blob, contents)
+            except (NotFoundError, TraceError):  # the answer is half sent: it tells what is lost, and goes on
+                entry = _entry(blob, f"lost:{blob.blob_id}")
+            yield [canonical_json(entry)]
 
 
 def _entry(blob: BlobRow, uri: str = "") -> BlobEntry:

@@ -173,11 +173,11 @@ class Feed:
         error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix="/")
         self.output.lines(progress.table())
         await tell_result(self.output, outcome, progress)
-        closing, hints = progress.closing(outcome), "" if error else f"      {progress.hints()}"
+        closing, hints = progress.closing(outcome), "" if error else f"      {progress.hints(outcome)}"
         beside = not 0 < self.output.columns < len(closing) + len(hints)
         self.output.block(Block("task", closing + (hints if beside else "")))
         if hints and not beside:
-            self.output.line(f"  {progress.hints()}")
+            self.output.line(f"  {hints.strip()}")
         if error is not None:
             self.worst = max(self.worst, int(code_of(error.code)))
             what = f"{error.what}   " if outcome.status in {"INCOMPLETE", "ERROR", "AWAITING_RESPONSE"} else ""

@@ -112,12 +112,11 @@ def _asked(question: Question) -> str:
 def _limit(outcome: TaskOutcome, max_iterations: int, prefix: str) -> LimitError:
     short, allow = short_id(outcome.task_id), "allow | " if outcome.allowable else ""
     if outcome.reason == "not_verified":
+        look = f"{prefix}review {short}   then   " if outcome.files_modified else ""
         return LimitError(
             f"{outcome.task_id} is done and not verified",
             why=one_line(unverified_text(outcome.not_verified, prefix=prefix), 500),
-            next_step=(
-                f"{prefix}review {short}   then   {prefix}respond {short} {allow}accept   or   {prefix}resume {short}"
-            ),
+            next_step=f"{look}{prefix}respond {short} {allow}accept   or   {prefix}resume {short}",
         )
     last = outcome.judgments[-1] if outcome.judgments else "none"
     if outcome.question is not None:

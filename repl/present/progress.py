@@ -80,6 +80,7 @@ class Progress:
         self.answer = ""
         self.question: facts.Question | None = None
         self.allowable = False
+        self.changed = False
         self.answer_told = ""
         self.stream = LiveStream()
         self._answering: dict[str | None, Live] = {}
@@ -274,6 +275,7 @@ class Progress:
         return tokens
 
     def _llm_response(self, fact: facts.LlmResponse) -> list[str]:
+        self.changed = self.changed or bool(fact.files_modified)
         judging = fact.subtask_id is None or fact.purpose == REVIEW
         self.phase = "judging" if judging else self._working() or "planning"
         if fact.subtask_id is None:
@@ -364,9 +366,10 @@ class Progress:
     def whole_by(self) -> str:
         return f"{self.prefix}show {short_id(self.task_id)}"
 
-    def hints(self) -> str:
+    def hints(self, outcome: TaskOutcome) -> str:
         short = short_id(self.task_id)
-        return f"{self.prefix}review {short}   {self.prefix}trace {short}"
+        review = f"{self.prefix}review {short}   " if outcome.files_modified else ""
+        return f"{review}{self.prefix}trace {short}"
 
 
 _EXPECTATIONS = 10

@@ -117,7 +117,7 @@ async def close_task(output: Output, command: str, outcome: TaskOutcome, progres
     if outcome.chain_head:  # the records of --json and --jsonl hold it already
         output.detail(f"  chain head {outcome.chain_head}")
     if error is None:
-        output.note(f"  {progress.hints()}")
+        output.note(f"  {progress.hints(outcome)}")
         output.result(command, fields)
         return 0
     code = code_of(error.code)

@@ -89,7 +89,7 @@ def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list
         lines += ["", f"  {row.damaged} damaged lines: /trace verify {short_id(row.task_id)}"]
     if row.status == "UNFINISHED":
         lines += ["", f"  unfinished after {one_line(row.last_event)}"]
-    return [*lines, "", f"  next:  {next_steps(row, '/', allow=progress.allowable)}"]
+    return [*lines, "", f"  next:  {next_steps(row, '/', changed=progress.changed, allow=progress.allowable)}"]
 
 
 _WORDS = {

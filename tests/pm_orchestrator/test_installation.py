@@ -17,7 +17,11 @@ from pm_orchestrator import ROOMS
 from repl.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-_CODE = "import json; from pm_orchestrator.installation import explain; print(json.dumps(explain()))"
+_CODE = """import json, sys
+from pm_orchestrator.installation import explain
+sys.prefix = sys.argv[1]
+print(json.dumps(explain()))
+"""
 
 
 def install(site: Path, name: str, version: str, files: dict[str, bytes]) -> None:
@@ -45,7 +49,7 @@ def installed(tmp_path: Path) -> Path:
 
 def explained(site: Path) -> list[str] | None:
     done = subprocess.run(
-        [sys.executable, "-S", "-c", _CODE],  # this checkout is on the tests' own path
+        [sys.executable, "-S", "-c", _CODE, site.parent],  # this checkout is on the tests' own path
         cwd=site.parent,
         env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,
@@ -88,6 +92,23 @@ def test_what_was_changed_or_removed_is_told(installed: Path, change: str) -> No
         "it was changed or removed after pm was installed",
         "install pm again: pip install --force-reinstall pm-orchestrator",
     ]
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ("INSTALLER=uv", "install pm again: uv pip install --reinstall pm-orchestrator"),
+        ("INSTALLER=conda", "install pm again: with conda, which installed it"),
+        ("pipx_metadata.json", "install pm again: pipx reinstall pm-orchestrator"),
+        ("uv-receipt.toml", "install pm again: uv tool upgrade --reinstall pm-orchestrator"),
+    ],
+)
+def test_the_tool_that_installed_pm_is_the_one_that_mends_it(installed: Path, left: str, told: str) -> None:
+    name, _, text = left.partition("=")
+    folder = next(installed.glob("*.dist-info")) if text else installed.parent
+    (folder / name).write_text(f"{text}\n")
+    (installed / "runner" / "app.py").unlink()
+    assert (explained(installed) or [""])[-1] == told
 
 
 def test_without_a_record_of_files_a_room_in_anothers_place_is_told(installed: Path, tmp_path: Path) -> None:

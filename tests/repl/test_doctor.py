@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from repl.commands.setup.running import Running, announced
 from repl.executor_choice import choose_executor
 from repl.exit_codes import ExitCode
 from runner.processes.bubblewrap import SandboxCapability
 from tests.repl.support import pm
 from tests.support import fake_agent
-from tracer.errors import ConfigError, needs_extra
+from tracer.errors import ConfigError, adding, needs_extra
 from tracer.settings.layers import load_settings
 
 
@@ -119,6 +120,23 @@ def test_the_test_command_is_shown_and_what_keeps_it_from_running_with_the_next_
     assert "\n  test: make test\n" in pm("config", "trust", cwd=project).out
     row = found(project, "tests")
     assert (row["found"], row["status"]) == ("make test", "ok")
+
+
+def test_what_is_missing_is_added_by_uv_where_uv_installed_pm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    info = tmp_path / "pm_orchestrator-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pm-orchestrator\nVersion: 0.1\n")
+    (info / "INSTALLER").write_text("uv\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert adding("acp") == "uv pip install 'pm-orchestrator[acp]'"
+
+
+def test_the_service_that_runs_here_holds_its_port_by_right(project: Path) -> None:
+    state = project / ".pm-orchestrator"
+    state.mkdir(exist_ok=True)
+    with announced(state, Running("http://127.0.0.1:9001", "here", "token")):
+        row = found(project, "ports")
+    assert (row["status"], row["found"]) == ("ok", "pm serve answers at http://127.0.0.1:9001")
 
 
 def test_looking_changes_nothing(project: Path, tmp_path: Path) -> None:

@@ -146,6 +146,13 @@ def test_show_at_the_prompt_names_the_prompt_s_commands(project: Path) -> None:
     assert "pm diff" not in ran.err + ran.out
 
 
+def test_no_review_is_suggested_where_no_file_changed(project: Path) -> None:
+    answer = {"output": "It greets whoever is named.", "files": {}}
+    ran = run_scripted(project, answer, words=("--kind", "question"))
+    assert (ran.code, "pm trace 1" in ran.err) == (0, True)
+    assert "review" not in ran.err + pm("show", "1", cwd=project).err
+
+
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=60))
 def test_a_folded_paste_comes_back_whole(lines: list[str]) -> None:
     text = "\n".join(line.replace("\r", "").replace("\n", "") for line in lines).rstrip("\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from repl.cli import main
 from service.telemetry import task_spans
 from tests.collector.http.support import Capture, event
 from tests.service.support import BAD, GOOD, serving
@@ -49,12 +51,25 @@ def test_metrics_count_requests_by_route_and_what_was_captured(project: Path) ->
         assert found[requests, (("method", "POST"), ("route", lane), ("status", "422"))] == 1
         assert found[requests, (("method", "GET"), ("route", "/traces/{trace_id}"), ("status", "200"))] == 1
         assert found[requests, (("method", "GET"), ("route", "other"), ("status", "404"))] == 1
-        assert found[requests, (("method", "GET"), ("route", "other"), ("status", "401"))] == 1
+        assert found[requests, (("method", "GET"), ("route", "/metrics"), ("status", "401"))] == 1
         assert found["pm_http_request_seconds_count", (("route", lane),)] == 3
         assert found["pm_capture_events_total", (("outcome", "accepted"),)] == 3
         assert found["pm_capture_events_total", (("outcome", "duplicate"),)] == 1
         assert found["pm_tasks", (("status", "RUNNING"),)] == 0
         assert capture.trace_id not in answer.text
+
+
+def test_a_token_of_its_own_opens_the_metrics_and_no_capture(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made: dict[str, dict[str, str]] = {}
+    for role in (("metrics",), ("operator",), ("operator", "--project", "shop-api"), ("exporter",)):
+        assert main(["admin", "tokens", "new", "--role", *role, "--json"]) == 0
+        made[" ".join(role)] = {"authorization": f"Bearer {json.loads(capsys.readouterr().out)['token']}"}
+    assert main(["admin", "tokens", "new", "--role", "metrics", "--developer", "dev-1"]) == 2
+    with serving(project, [], given={"PM_SERVICE_METRICS": "true"}) as served:
+        told = {who: served.client.get("/metrics", headers=headers).status_code for who, headers in made.items()}
+        assert told == {"metrics": 200, "operator": 200, "operator --project shop-api": 403, "exporter": 403}
+        paths = ("/traces", f"/traces/{Capture(served).trace_id}", "/api/tasks")
+        assert [served.client.get(path, headers=made["metrics"]).status_code for path in paths] == [403, 403, 401]
 
 
 def attributes(span: Any) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def show(context: Context, arguments: Namespace) -> int:
         output.block(Block("answer", outcome.answer))
     if outcome.question is not None and output.human:
         output.block(question_block(outcome.question, row.task_id))
-    output.note(f"  next:  {next_steps(row, allow=outcome.allowable)}")
+    output.note(f"  next:  {next_steps(row, changed=bool(outcome.files_modified), allow=outcome.allowable)}")
     record = {
         **_record(row),
         **result_fields(outcome),
@@ -156,8 +156,9 @@ def _isolation_lines(context: Context, row: TaskRow, isolation: Isolated, worksp
     return [*lines, *conflict_lines(isolation.text)]
 
 
-def next_steps(row: TaskRow, prefix: str = "pm ", *, allow: bool = False) -> str:
+def next_steps(row: TaskRow, prefix: str = "pm ", *, changed: bool, allow: bool = False) -> str:
     short = row.task_id.removeprefix("task-").lstrip("0") or row.task_id
+    review = [f"review {short}"] if changed else []
     match row.status:
         case "RUNNING" | "QUEUED":
             steps = [f"trace {short} --follow", f"stop {short}"]
@@ -169,12 +170,11 @@ def next_steps(row: TaskRow, prefix: str = "pm ", *, allow: bool = False) -> str
             steps = [f"respond {short} {'allow | ' if allow else ''}continue | hint TEXT | accept | stop"]
         case "INCOMPLETE" if row.iterations:
             answers = f"{'allow | ' if allow else ''}hint TEXT | accept"
-            look = [] if row.reason == "asked" else [f"review {short}"]
-            steps = [f"respond {short} {answers}", f"resume {short}", *look]
+            steps = [f"respond {short} {answers}", f"resume {short}", *([] if row.reason == "asked" else review)]
         case "COMPLETE":
-            steps = [f"review {short}", f"trace {short}"]
+            steps = [*review, f"trace {short}"]
         case _:
-            steps = [f"resume {short}", f"review {short}", f"trace {short}"]
+            steps = [f"resume {short}", *review, f"trace {short}"]
     return "   ".join(prefix + step for step in steps)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from repl.commands.setup.running import running_service
 from repl.present.text import count_text, one_line
 from repl.version import VERSION
 from runner.processes.probe import run_probe
@@ -285,9 +286,12 @@ def _container(_context: Context) -> Check:
     return found
 
 
-def _ports(_context: Context) -> Check:
+def _ports(context: Context) -> Check:
     import socket
 
+    running = running_service(context.state_root)
+    if running is not None:
+        return Check("ports", "ok", f"pm serve answers at {running.address}")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

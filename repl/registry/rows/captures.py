@@ -278,8 +278,8 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
         "repl.commands.captures.collector:new", "pm admin tokens new --label laptop",
         flags=(
             Flag("--label", "what it is for, shown by pm admin tokens list", "TEXT"),
-            Flag("--role", "contributor, reviewer, exporter or operator (default)", "ROLE",
-                 choices=("contributor", "reviewer", "exporter", "operator")),
+            Flag("--role", "contributor, reviewer, exporter, metrics or operator (default)", "ROLE",
+                 choices=("contributor", "reviewer", "exporter", "metrics", "operator")),
             Flag("--developer", "hold it to this developer's captures; a contributor needs one", "ID"),
             Flag("--project", "hold it to captures of this repository (repo_id)", "ID"),
             Flag("--expires", "it ends after so many days", "DAYS", kind="integer"),
@@ -288,7 +288,8 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
         exits=(3, 5, 7, 8), surfaces=("cli",),
         description=(
             "A contributor creates, sends, reads and deletes its developer's captures, a reviewer reads and has checks "
-            "run again, an exporter reads, an operator does everything; the serve token of pm serve is an operator's."
+            "run again, an exporter reads, metrics opens /metrics alone, an operator does everything; the serve token "
+            "of pm serve is an operator's."
         ),
     ),
     Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gzip
 import json
@@ -76,6 +77,23 @@ def test_a_trace_is_opened_filled_finalized_and_read_whole(capture: Capture) -> 
     assert capture.client.get(f"/blobs/{thought}", headers=capture.headers).content == b"thought 1"
     inlined = capture.get("?blobs=inline").json()
     assert all(blob["storage_uri"].startswith("data:") for blob in inlined["artifacts"]["blobs"])
+
+
+def test_a_content_that_the_store_has_lost_is_told_in_the_document_that_holds_the_others(
+    capture: Capture, served: Served
+) -> None:
+    chunks = ("kept ", "lost " * 30_000)
+    capture.append(
+        *(event(seq, "terminal_output", {"stream": "stdout", "chunk": text}) for seq, text in enumerate(chunks, 1))
+    )
+    named = capture.get().json()
+    lost = named["events"][1]["payload"]["chunk_blob_id"]
+    asyncio.run(served.app.state.service.collector.blobs.delete([lost]))
+    told = capture.get("?blobs=inline").json()
+    jsonschema.Draft202012Validator(trace_schema()).validate(told)
+    uris = {each["blob_id"]: each["storage_uri"] for each in told["artifacts"]["blobs"]}
+    assert uris.pop(lost) == f"lost:{lost}"
+    assert [uri.partition(":")[0] for uri in uris.values()] == ["data"]
 
 
 def test_the_metadata_view_carries_the_durable_high_water_mark(capture: Capture) -> None:

@@ -148,7 +148,7 @@ def test_show_at_the_prompt_names_the_prompt_s_commands(project: Path) -> None:
 
 def test_no_review_is_suggested_where_no_file_changed(project: Path) -> None:
     answer = {"output": "It greets whoever is named.", "files": {}}
-    ran = run_scripted(project, answer, words=("--kind", "question"))
+    ran = run_scripted(project, answer, words=("what does it do?", "--kind", "question"))
     assert (ran.code, "pm trace 1" in ran.err) == (0, True)
     assert "review" not in ran.err + pm("show", "1", cwd=project).err
 

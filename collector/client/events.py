@@ -75,18 +75,19 @@ def checked_drafts(
             known.add(full["event_id"].lower())
         batch.append(full)
         if len(batch) >= _BATCH:
-            yield from _drafts(batch, redactor, trace_map, outputs=outputs)
+            yield from redacted_drafts(batch, redactor, trace_map, outputs=outputs)
             batch = []
     if batch:
-        yield from _drafts(batch, redactor, trace_map, outputs=outputs)
+        yield from redacted_drafts(batch, redactor, trace_map, outputs=outputs)
 
 
 _HUMAN: Final = {"kind": "human", "id": None}
 
 
-def _drafts(
+def redacted_drafts(
     batch: list[dict[str, Any]], redactor: ProjectRedactor | None, trace_map: TraceMap | None, *, outputs: bool
 ) -> Iterator[Draft]:
+    """Drafts of whole events (IntakeError: not valid), redacted; `outputs`: whether what programs printed may stay."""
     try:
         parse_events(batch, key=_KEY, limits=IntakeLimits())
     except IntakeError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ import orjson
 
 from tracer.blobs import DirectoryBlobs
 from tracer.clock import new_id, now_epoch_ms
-from tracer.durable import ensure_folder, publish, sync_file, sync_folder, write_all
+from tracer.durable import ensure_folder, publish, replacing, sync_file, sync_folder, write_all
 from tracer.durable import replace as replace_file
 from tracer.errors import ConflictError, NotFoundError, RecordError, TraceError
 from tracer.lock import FileLock, Holder, holder_of
@@ -161,6 +161,15 @@ class Spool:
             self._write(b"".join(orjson.dumps(event) + b"\n" for event in events))
             self.last_seq = seq
         return events
+
+    def rewrite_held(self, change: Callable[[bytes], bytes]) -> None:
+        """Replace events by shorter ones, inside `writing`; blanks fill each line: readers keep their places."""
+        try:
+            with self.events_path.open("rb") as file, replacing(self.events_path) as new:
+                for raw in file:
+                    new.write(change(raw[:-1]).ljust(len(raw) - 1) + b"\n")
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
 
     def _write(self, data: bytes) -> None:
         try:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from collector.client.spool import Spool
+from collector.final.replay import LEFT_OUT
 from tracer.clock import now_iso
 from tracer.durable import ensure_folder, replace
-from tracer.errors import RecordError, UsageError
+from tracer.errors import ConflictError, RecordError, UsageError
+from tracer.lock import FileLock
 
 WORDS: Final = {"code": "store_raw_code", "output": "store_terminal_output", "judge": "allow_llm_judge"}
 QUESTIONS: Final = {
@@ -86,3 +90,52 @@ def keep_consent(state_root: Path, repo_id: str, consent: Consent) -> None:
         raise RecordError(
             f"the consent cannot be kept in {str(path)!r}", why=error, next_step="make the state directory writable"
         ) from error
+
+
+def take_back(spool: Spool, words: Collection[str]) -> dict[str, bool]:
+    """Narrow the consent of a recording that is only here: what it covered goes from its files; what is left.
+
+    Raises ConflictError where the collector has some of it, or where nothing may stay. Can be repeated after a kill.
+    """
+    request: dict[str, Any] = spool.header["request"]
+    lock = FileLock(spool.folder / "send.lock")
+    lock.acquire(what="the sending of this capture", patience_s=10.0)
+    try:
+        if spool.sent.created:
+            raise ConflictError(
+                "the collector has some of this recording",
+                next_step=f"pm capture withdraw {spool.trace_id[:8]} --consent {','.join(sorted(words))}",
+            )
+        if "code" in words and request.get("store") == "raw":
+            raise ConflictError(
+                "nothing of a raw recording may stay without consent to code",
+                next_step=f"exit, then pm record discard {spool.trace_id[:8]}",
+            )
+        flags = {**request["developer"]["consent_flags"], **{WORDS[word]: False for word in words}}
+        repo = dict(request["repo"])
+        bundle = repo.pop("bundle_blob_id", None) if "code" in words else None
+        developer = {**request["developer"], "consent_flags": flags}
+        spool.update_header(request={**request, "repo": repo, "developer": developer})
+        gone = {bundle} if bundle else set()
+        spool.rewrite_held(lambda raw: _without(raw, words, gone))
+        for blob_id in gone:
+            spool.blobs.path_of(blob_id).unlink(missing_ok=True)
+    finally:
+        lock.release()
+    return flags
+
+
+def _without(raw: bytes, words: Collection[str], gone: set[str]) -> bytes:
+    """An event without what the consent covered; `gone` takes the blobs that it named."""
+    event = orjson.loads(raw)
+    payload = event["payload"]
+    if "output" in words and event["type"] == "terminal_output":
+        payload |= {"chunk": "", "is_truncated": True}
+    elif "output" in words and event["type"] == "test_run":
+        payload.pop("report", None)
+        gone |= {blob_id} if (blob_id := payload.pop("report_blob_id", None)) else set()
+    elif "code" in words and isinstance(payload.get(LEFT_OUT), list):
+        payload[LEFT_OUT] = len(payload[LEFT_OUT])
+    else:
+        return raw
+    return orjson.dumps(event)

@@ -141,7 +141,7 @@ class FileTracker:
         snapshots: bool = True,
         text_only: bool = True,
     ) -> None:
-        self._text_only = text_only
+        self.text_only = text_only
         self._git = git
         self._places = Places(str(git.top))
         self._base = base
@@ -466,7 +466,7 @@ class FileTracker:
         """Why this content is not kept, or nothing. What is no text cannot be redacted."""
         if b"\0" in data:
             return "binary"
-        if not self._text_only:
+        if not self.text_only:
             return ""
         try:
             data.decode("utf-8")

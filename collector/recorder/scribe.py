@@ -11,19 +11,20 @@ import shlex
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.client.spool import Draft, Spool
 from collector.recorder.command_lines import Line, read_line, target_lines
+from collector.recorder.editor import Editor, refusal
 from collector.recorder.files import body
 from collector.recorder.screen_text import PlainText, looks, numbered, placed, report_of, shows, test_run
 from collector.recorder.shell_marks import Mark
 from collector.recorder.writer import PERSON, TOOL, RecordWriter, ScribeOptions, ensure_base_bundle
 from runner.workspace.git.repository import Git
 from tracer.clock import monotonic, new_id
-from tracer.errors import PmError
+from tracer.errors import PmError, UsageError
 from tracer.redaction.cuts import beginning
 from tracer.redaction.engine import ProjectRedactor
 from tracer.redaction.streams import StreamRedactor
@@ -207,9 +208,9 @@ _STOPPED: Final = 128 + signal.SIGTSTP
 
 
 class Item(NamedTuple):
-    """Something that happened at `ts_ms`: terminal output, a mark, changed paths, or the end."""
+    """Something that happened at `ts_ms`: terminal output, a mark, changed paths, an editor's line, or the end."""
 
-    kind: Literal["output", "mark", "files", "end"]
+    kind: Literal["output", "mark", "files", "told", "end"]
     ts_ms: int
     data: Any = None
     typed: bytes = b""
@@ -255,6 +256,7 @@ class Scribe:
         self._thread = threading.Thread(target=self._run, name="scribe", daemon=True)
         self._writer = RecordWriter(spool, git, options)
         self.files = self._writer.files
+        self._editor = Editor(spool, self._writer, options, top=str(git.top), narrowed=self._narrowed)
         self._entered = Entered()
         self._stopped = Stopped()
         self._running: _Running | None = None
@@ -316,14 +318,20 @@ class Scribe:
         self._tell(told)
         printed = False
         while (item := self._items.get()).kind != "end":  # nobody who hands something over may wait for ever
-            if item.kind == "output":
+            if item.kind == "told":
+                item.data[1](refusal(error))
+            elif item.kind == "output":
                 printed = True
             elif printed and told and item.kind == "mark" and item.data.kind != "command":
                 self._tell(told)  # once more at the prompt: what the command printed may have carried it away
                 told = ""
 
     def _take(self, item: Item) -> None:
-        if self._paused(item):
+        paused = self._paused(item)
+        if item.kind == "told":
+            self._told(*item.data)
+            return
+        if paused:
             return
         if item.kind == "output":
             self._output(item.data)
@@ -334,6 +342,18 @@ class Scribe:
             self._command(item.data, item)
         else:
             self._prompt(item.data, item.ts_ms)
+
+    def _told(self, line: bytes, answer: Callable[[Mapping[str, Any]], None]) -> None:
+        try:
+            answer(self._editor.take(line, command=self._command_id))
+        except PmError as error:
+            answer(refusal(error))
+            if not isinstance(error, UsageError):  # ours, not the editor's
+                raise
+
+    def _narrowed(self, flags: Mapping[str, bool]) -> None:
+        self._options = replace(self._options, keep_output=flags["store_terminal_output"])
+        self.files.text_only = not flags["store_raw_code"]
 
     def _paused(self, item: Item) -> bool:
         paused = self._spool.paused

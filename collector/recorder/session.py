@@ -26,6 +26,7 @@ from typing import Any, Final
 from collector.client.api import CollectorClient
 from collector.client.send import send_spool
 from collector.client.spool import Spool
+from collector.recorder.editor import EDITOR_SOCKET, EditorSocket
 from collector.recorder.scribe import Item, Scribe
 from collector.recorder.shell_marks import Cut, Mark, Shell, Token, prepare
 from collector.recorder.watcher import Watcher
@@ -401,7 +402,13 @@ async def record_session(
         spool.reopen()
         nonce = secrets.token_hex(16)
         marked = False
-        ready = prepare(shell, spool.folder / "shell", nonce=nonce, environ={**environ, RECORDING: str(spool.folder)})
+        editors = EditorSocket(
+            spool.folder, take=lambda line, answer: scribe.put(Item("told", now_epoch_ms(), (line, answer)))
+        )
+        ending.callback(editors.close)
+        trouble = await editors.start()
+        more = {RECORDING: str(spool.folder), EDITOR_SOCKET: editors.path}
+        ready = prepare(shell, spool.folder / "shell", nonce=nonce, environ={**environ, **more})
 
         def on_token(token: Token, typed: bytes) -> None:
             nonlocal marked
@@ -412,6 +419,8 @@ async def record_session(
                 scribe.put(Item("output", now_epoch_ms(), token))
 
         terminal = PtyShell(ready, cwd=cwd, nonce=nonce, on_token=on_token, settled=lambda: scribe.settled())  # noqa: PLW0108 - made below
+        if trouble:
+            terminal.say(trouble)
         scribe = Scribe(spool, git, options, tell=terminal.say, gave_up=lock.release)
         watcher = Watcher(
             git.top,

@@ -183,6 +183,8 @@ def _log_path(git: Git) -> Path | None:
 
 
 _LEFT_ALONE: Final = "untracked_before"
+_ACTS: Final = ("test_run", "file_edit", "terminal_command", "commit")
+_MOST_ACTS: Final = 5
 _MOST_UNTRACKED: Final = 300
 _UNTRACKED_BYTES: Final = 16 << 20
 PERSON: Final[Mapping[str, Any]] = {"kind": "human", "id": None}
@@ -206,6 +208,26 @@ class ScribeOptions:
     output_tail: int = 64 << 10
 
 
+class Acts:
+    """What a thought speaks of: the newest acts since the last thought, oldest first; else the last act of all."""
+
+    def __init__(self) -> None:
+        self._since: list[str] = []
+        self._last: list[str] = []
+
+    def see(self, event: Mapping[str, Any]) -> None:
+        """One more event."""
+        if event["type"] == "thought":
+            self._since = []
+        elif event["type"] in _ACTS:
+            self._last = [event["event_id"]]
+            self._since = [*self._since, event["event_id"]][-_MOST_ACTS:]
+
+    def links(self) -> list[str]:
+        """Their ids."""
+        return self._since or self._last
+
+
 class RecordWriter:
     """The writer of one recording, for one thread. `command` is the id of the running command, empty for none."""
 
@@ -215,7 +237,6 @@ class RecordWriter:
         self._redactor = options.redactor
         begun = int(spool.header.get("created_at_ms") or 0) if spool.last_event() else None
         self.head = Head(git, since_ms=begun)
-        self._text_only = options.text_only
         self._tree = options.base_tree and options.snapshots
         self._base = str(spool.header["request"]["repo"]["commit_base"])
         self.files = FileTracker(
@@ -230,6 +251,8 @@ class RecordWriter:
         )
         self.files.untouched_ns = (spool.header.get(_LEFT_ALONE) or {}).get("since_ns")
         self._committed: set[str] = set()
+        self.acts = Acts()
+        self.told: set[str] = set()
 
     def leave_alone(self) -> str:
         """Leave the untracked files of a new recording out until they are touched, where they are many; what to say."""
@@ -263,14 +286,16 @@ class RecordWriter:
             "correlation_id": command or None,
         }
 
-    def record(self, make: Callable[[], list[Draft]]) -> None:
-        """Append what `make` drafts, in one step with what it looked at."""
+    def record(self, make: Callable[[], list[Draft]]) -> list[dict[str, Any]]:
+        """Append what `make` drafts, in one step with what it looked at; the events."""
         with self.spool.writing() as others:
             for line in others:
                 self._learn(orjson.loads(line.raw))
             drafts = make()
-            if drafts:
-                self.spool.append_held(acceptable(drafts))
+            events = self.spool.append_held(acceptable(drafts)) if drafts else []
+            for event in events:
+                self._seen(event)
+            return events
 
     def saved(self, paths: Sequence[str], actor: Mapping[str, Any], *, command: str) -> None:
         """Look at files that were saved."""
@@ -307,7 +332,7 @@ class RecordWriter:
                 **body("diff", diff, self.spool.blobs),
             }
             if left_out:  # who may see the bundle sees their names there; others only how many they are
-                payload[LEFT_OUT] = len(left_out) if self._text_only else left_out
+                payload[LEFT_OUT] = len(left_out) if self.files.text_only else left_out
             self.record(lambda said=payload: [Draft(type="commit", payload=said, context=self.context(command))])  # type: ignore[misc] # mypy cannot infer a default of a lambda
 
     def close(self) -> None:
@@ -330,5 +355,12 @@ class RecordWriter:
     def _learn(self, event: Mapping[str, Any]) -> None:
         """Take over what stands in the spool already: by us before a crash, or by another process."""
         self.files.learn(event)
+        self._seen(event)
         if event.get("type") == "commit":
             self._committed.add(str(event["payload"].get("commit_sha")))
+
+    def _seen(self, event: Mapping[str, Any]) -> None:
+        """Keep what later events may speak of: the last acts, and the ids that editors gave to theirs."""
+        self.acts.see(event)
+        if event["actor"]["kind"] == "ide" or event["type"] == "thought":
+            self.told.add(event["event_id"])

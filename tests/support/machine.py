@@ -32,7 +32,7 @@ _TOOLS = (
     "kill ps pgrep nice nohup setsid time nproc od xxd hexdump base64 md5sum sha1sum sha256sum cksum shasum "
     "tar gzip gunzip zcat bzip2 xz zip unzip which logger mount umount "
     "git git-upload-pack git-receive-pack git-upload-archive ssh sshd ssh-keygen ssh-agent ssh-add scp sftp "
-    "tmux vi vim vim.tiny ed curl make"
+    "tmux vi vim vim.tiny nvim ed curl make"
 ).split()
 
 

@@ -16,12 +16,13 @@ from collector.client.prune import gone_name
 from collector.client.spool import Draft, Spool, find_spool, list_spools
 from collector.recorder.begin import begin_capture, check_store, create_request, environment_hash, open_repository
 from collector.recorder.consent import Consent
+from collector.recorder.editor import LINK, plugin_source
 from collector.recorder.files import FileTracker
 from collector.recorder.scribe import Scribe
 from collector.recorder.session import RECORDING, Ended, close_interrupted, record_session, request_stop
 from collector.recorder.shell_marks import find_shell
 from collector.recorder.watcher import left_out_by
-from collector.recorder.writer import ScribeOptions
+from collector.recorder.writer import Acts, ScribeOptions
 from repl.commands.captures.capture import prune_by_itself, send_now, spool_state
 from repl.commands.captures.consent import (
     ask_yes,
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 async def record(context: Context, arguments: Namespace) -> int:
     from tracer.redaction.marks import load_key
 
+    if arguments.plugin:
+        context.output.lines(plugin_source(arguments.plugin).splitlines())
+        return 0
     _refuse_nesting(context)
     shell = find_shell(arguments.shell or "", context.environ)
     git = open_repository(context.folder)
@@ -196,10 +200,6 @@ def _refuse_nesting(context: Context) -> None:
     )
 
 
-_LINKED = ("test_run", "file_edit", "terminal_command", "commit")
-_MOST_LINKS = 5
-
-
 def _running(context: Context) -> Spool:
     spool = running_here(context)
     if spool is None:
@@ -240,17 +240,10 @@ def think(context: Context, arguments: Namespace) -> int:
 
 
 def _last_events(spool: Spool) -> list[str]:
-    """The newest actions since the last thought, oldest first; the last action of all where there was none since."""
-    since: list[str] = []
-    last = ""
+    acts = Acts()
     for line in spool.lines():
-        event = orjson.loads(line.raw)
-        if event["type"] == "thought":
-            since = []
-        elif event["type"] in _LINKED:
-            since.append(event["event_id"])
-            last = event["event_id"]
-    return since[-_MOST_LINKS:] or ([last] if last else [])
+        acts.see(orjson.loads(line.raw))
+    return acts.links()
 
 
 def _checked_links(spool: Spool, links: list[str]) -> list[str]:
@@ -349,9 +342,11 @@ def status(context: Context, arguments: Namespace) -> int:
     context.output.line(escape(f"{spool.trace_id}  {state['state']}  {title}"))
     address = server_address(context, arguments, spool)
     context.output.line(f"  {count_text(state['events'], 'event')}, {state['sent']} of them at {address}")
+    link = spool.folder / LINK
+    socket = str(link.resolve()) if spool.recorder is not None and link.is_socket() else None
     if state["state"] == "open":
         context.output.line("  cut off before its end: pm record resume goes on, pm record upload sends it")
-    context.output.result("record status", {"trace_id": spool.trace_id, "title": title, **state})
+    context.output.result("record status", {"trace_id": spool.trace_id, "title": title, "socket": socket, **state})
     return 0
 
 

@@ -45,6 +45,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
             Flag("--shell", "bash, zsh or a path to one (else $SHELL)", "SHELL"),
             Flag("--live", "send while you work, not only at the end"),
             Flag("--no-upload", "keep it here at the end, without asking"),
+            Flag("--plugin", "print an editor's plug-in, and record nothing", "EDITOR", choices=("nvim",)),
             *_SERVER,
         ),
         exits=(1, 3, 4, 5, 6, 7, 8),

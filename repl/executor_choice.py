@@ -1,6 +1,7 @@
 """Which agent does the work: the one asked for, or with `auto` the first that could answer here.
 
-`auto` prefers an API key, then the agent command lines on PATH. Nothing is started or imported to find out.
+`auto` prefers a key that was given to pm itself, then the agent command lines on PATH: ANTHROPIC_API_KEY is often set
+for Claude Code. Nothing is started or imported to find out.
 """
 
 from __future__ import annotations
@@ -66,15 +67,15 @@ def choose_executor(settings: Settings, environ: Mapping[str, str], *, asked: st
         if name == "anthropic" and find_key(settings, environ) is None:
             raise no_credentials(settings, environ)
         return name
-    from runner.executors.credentials import has_sdk
+    from runner.executors.credentials import SHARED_KEY, has_sdk
 
-    keyed = find_key(settings, environ) is not None
-    if keyed and has_sdk():
+    key = find_key(settings, environ)
+    if key is not None and key.source != SHARED_KEY and has_sdk():
         return "anthropic"
     agents = [agent.name for agent in found_agents(settings, environ) if agent.path]
     if agents:
         return agents[0]
-    if not keyed:
+    if key is None:
         raise no_credentials(settings, environ)
     return "anthropic"  # which says what is not installed
 

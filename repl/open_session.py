@@ -22,6 +22,7 @@ from repl.session import Session
 from repl.version import VERSION
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.errors import LockedError, PmError, UsageError
+from tracer.statedir import STATE_DIR_NAME
 
 _CHUNK = 65536
 
@@ -75,17 +76,20 @@ def greeting_lines(session: Session) -> list[str]:
     open_rows = [row for row in rows if row.status in _OPEN]
     unfinished = f", {len(open_rows)} unfinished" if open_rows else ""
     try:
-        agent = f"executor {choose_executor(session.settings, session.environ)}"
-        ready = True
+        chosen = choose_executor(session.settings, session.environ)
+        agent = f"executor {chosen}"
     except PmError:
-        agent, ready = "no executor", False
+        agent, chosen = "no executor", ""
     place = one_line(os.path.relpath(session.state_dir, session.folder))
-    first = f"pm {VERSION} · {one_line(session.folder.name)} · {agent} · {count}{unfinished} · state {place}"
+    first = f"pm {VERSION} · {one_line(session.folder.name)} · {agent} · {count}{unfinished}"
+    first += f" · state {place}" if place != STATE_DIR_NAME else ""
     parts = ["/help commands", "? keys"]
     if open_rows:
         parts.append(_resumable(open_rows[0]))
-    elif not ready:
+    elif not chosen:
         parts.append("/demo needs no key · /doctor says what is missing")
+    elif not rows:
+        parts.append(f"{chosen} does the work: /executor NAME changes that")
     ignored = session.settings.ignored_line()
     return [first, " · ".join(parts), *([ignored] if ignored else [])]
 

@@ -267,7 +267,8 @@ class Shell:
     async def submit(self, prompt: str) -> int:
         if self.session.running and self.view.name != "pipe":
             self.session.queue.append(prompt)
-            self.output.note(f"queued {len(self.session.queue)}")
+            running = short_id(self.session.running[0])
+            self.output.note(f"queued {len(self.session.queue)}: after {running}   /run --isolate TEXT runs it beside")
             return 0
         task_id = await self.session.submit(prompt)
         self.output.record({"type": "started", "task_id": task_id})

@@ -68,6 +68,7 @@ class Progress:
         self.task_id = task_id
         self.prefix = prefix
         self.executor = ""
+        self.asks = False
         self.permissions = ""
         self.max_iterations = 0
         self.iteration = 0
@@ -130,23 +131,27 @@ class Progress:
         told = (update.cost_usd for update in self._answering.values())
         return None if self.cost is None else self.cost + sum(cost or 0.0 for cost in told)
 
-    def status(self, now: float, *, spent: bool = False) -> str:
+    def status(self, now: float, *, spent: bool = False, columns: int = 0) -> str:
         """The moving line: what is going on, for how long, and after a while how to get out.
 
-        `spent` adds tokens and money, for a view that shows them nowhere else.
+        `spent` adds tokens and money, for a view that shows them nowhere else. Where it takes more than `columns` (0:
+        as many as it takes), what is going on is cut: the seconds stay in sight, advice does not.
         """
         waiting = self._waiting_text(now)
         if waiting:
             return waiting
         elapsed = max(0.0, now - self.since)
-        text = f"{self.phase} · {int(elapsed)} s"
+        text = f" · {int(elapsed)} s"
         if spent and self._answering:
             text += f" · {tokens_text(self.tokens_so_far)} · {cost_text(self.cost_so_far)}"
+        advice = ""
         if elapsed >= 60:
-            text += " · Esc stops, nothing is lost" if self.prefix == "/" else " · Ctrl+C stops, nothing is lost"
+            advice = " · Esc stops, nothing is lost" if self.prefix == "/" else " · Ctrl+C stops, nothing is lost"
         elif now - max(self.since, self._heard) >= 10:
-            text += " · still waiting"
-        return text
+            advice = " · still waiting"
+        if not columns or len(self.phase + text + advice) <= columns:
+            return self.phase + text + advice
+        return width_cut(self.phase, columns - len(text)) + text
 
     def _waiting_text(self, now: float) -> str:
         """`rate limited, next try in 8 s (2/5)`; empty where nothing is waited for, or no longer."""
@@ -206,6 +211,7 @@ class Progress:
         self.executor = escape(fact.executor_name)
         self.max_iterations = fact.limits_given.get("max_iterations", 0)
         self.phase = "preparing"
+        self.asks = fact.kind == "question"
         self.permissions = permissions_text(fact.executor.permissions)
         parts = [f"{self.task_id} started", escape(fact.kind), self.executor, self.permissions]
         if self.max_iterations:
@@ -351,7 +357,7 @@ class Progress:
             tests_text(outcome.tests) or ("tests passed" if outcome.verification == "verified" else ""),
             count_text(counted, "iteration") if counted != 1 else "",
             f"{retries} retr{'y' if retries == 1 else 'ies'}" if retries else "",
-            lines_text(outcome.files),
+            lines_text(outcome.files) if outcome.files or not self.asks else "",
             tokens_text(self.tokens or None),
             cost_text(self.cost if self.tokens or self.cost else None),
             seconds_text(outcome.duration_ms),
@@ -414,7 +420,8 @@ def running_parts(progress: Progress, *, others: int, queued: int, budget: float
         parts.append(f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}")
     parts.append(progress.subtasks_text())
     tokens = progress.tokens_so_far
-    parts.extend((tokens_text(tokens or None, short=True), _money(progress.cost_so_far if tokens else None, budget)))
+    if tokens:
+        parts.extend((tokens_text(tokens, short=True), _money(progress.cost_so_far, budget)))
     parts.extend((progress.executor, progress.permissions))
     if others:
         parts.append(f"{others} more running")

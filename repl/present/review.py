@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from repl.present.answer import answer_lines
+from repl.present.answer import GUTTER, answer_lines
 from repl.present.text import count_text, escape, one_line
 from runner.changed_paths import in_reading_order, is_made
 
@@ -64,6 +64,18 @@ def review_rows(
     if made:
         rows.append(ReviewRow("text", f"{count_text(len(made), 'file')} made by tools"))
     return rows if files or record["away"] else [*rows, ReviewRow("text", "  it changed no file")]
+
+
+def wrapped_rows(rows: Iterable[ReviewRow], columns: int) -> list[ReviewRow]:
+    """The rows in `columns` cells: what is longer goes on in rows of the same kind, without line numbers."""
+    from repl.present.cells import wrap
+
+    return [
+        row._replace(text=margin + text, old=row.old * (not at), new=row.new * (not at))
+        for row in rows
+        for margin in [GUTTER if row.text.startswith(GUTTER) else ""]
+        for at, text in enumerate(wrap(row.text.removeprefix(margin), columns - len(row.lead + margin)))
+    ]
 
 
 def file_heading(file: Mapping[str, Any]) -> str:

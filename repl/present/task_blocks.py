@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runner.core.task import TaskOutcome
     from tracer.catalog.tasks import TaskRow
 
-NARROW: Final = 76  # columns below which lines do not align theirs
+NARROW: Final = 84  # columns below which lines do not align theirs
 _LAST_TASKS: Final = 20
 
 
@@ -46,8 +46,8 @@ def question_block(question: facts.Question, task_id: str) -> Block:
 
 
 def _only_asks(outcome: TaskOutcome) -> bool:
-    """Whether the answer is the question and no more: its box shows it."""
-    return outcome.question is not None and outcome.question.text.strip() == outcome.answer.strip()
+    """Whether the question's box shows the answer, whole."""
+    return outcome.question is not None and outcome.question.text.strip().endswith(outcome.answer.strip())
 
 
 async def tell_result(output: Output, outcome: TaskOutcome, progress: Progress, *, asked: bool = True) -> None:

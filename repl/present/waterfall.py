@@ -12,7 +12,7 @@ from tracer.rows.waterfall import Bar, Lane, Waterfall
 _FULL, _OPEN, _INSTANT = "█", "░", "│"
 _LABEL, _LEAST, _USUAL = 26, 16, 100  # cells: of a label at least, of a bar at least, of a line without a terminal
 
-Place = tuple[str, int]  # a lane's id and the number of its bar, -1 for the lane's own line
+Place = tuple[int, int]  # the numbers of a lane and of its bar, -1 for the lane's own line
 
 
 class BarLine(NamedTuple):
@@ -34,7 +34,7 @@ def waterfall_lines(
 
     `most_tools`: of one answer's tool calls only so many, the longest (0: all). `plain`: in ASCII.
     """
-    shown = [one for lane in found.lanes for one in _shown(lane, folded, most_tools)]
+    shown = [one for at, lane in enumerate(found.lanes) for one in _shown(lane, at, folded, most_tools)]
     tokens = any(bar.tokens for _, bar, _ in shown)
     width = columns or _USUAL
     label = max(_LABEL, width * 2 // 5)
@@ -54,9 +54,9 @@ def waterfall_lines(
     return lines
 
 
-def _shown(lane: Lane, folded: frozenset[Place], most_tools: int) -> Iterator[tuple[Place, Bar, int]]:
-    """The bars of a lane that are shown, each with its place and how many it hides."""
-    place, lift = (lane.id, -1), 0
+def _shown(lane: Lane, at: int, folded: frozenset[Place], most_tools: int) -> Iterator[tuple[Place, Bar, int]]:
+    """The bars of lane `at` that are shown, each with its place and how many it hides."""
+    place, lift = (at, -1), 0
     if lane.id:  # a subtask: a line of its own above its bars
         hidden = len(lane.bars) if place in folded else 0
         yield place, _lane_bar(lane), hidden
@@ -69,7 +69,7 @@ def _shown(lane: Lane, folded: frozenset[Place], most_tools: int) -> Iterator[tu
         if under is not None and bar.depth > under:
             continue
         under = None
-        place = (lane.id, number)
+        place = (at, number)
         inner = _inner(lane.bars, number)
         hidden = len(inner) if place in folded else 0
         if hidden:
@@ -134,5 +134,6 @@ def _padded(text: str, width: int) -> str:
 
 def heading(found: Waterfall) -> str:
     """What the lines show, in words: `7.9 s · 2 lanes`."""
-    lanes = count_text(len(found.lanes), "lane") if len(found.lanes) > 1 else ""
+    count = len({lane.id for lane in found.lanes})
+    lanes = count_text(count, "lane") if count > 1 else ""
     return " · ".join(part for part in (seconds_text(found.total_ms), lanes) if part)

@@ -187,20 +187,20 @@ class PmApp(Themed):
         self.home.look_at_tasks()
 
     def _goes_to_viewer(self, text: str) -> bool:
-        """`/trace T --follow` and `--screen` open the viewer instead of filling the transcript."""
+        """`/review T` and `/trace T --follow` (or `--screen`) open a screen instead of filling the transcript."""
         try:
             typed = interpret(text)
-            if (
-                typed.command is None
-                or typed.command.name != "trace"
-                or not {"--follow", "--screen"} & set(typed.words)
-            ):
+            name, flags = typed.command.name if typed.command else "", {word for word in typed.words if word[:1] == "-"}
+            if not (name == "trace" and flags & {"--follow", "--screen"}) and not (name == "review" and not flags):
                 return False
-            words = [word for word in typed.words if not word.startswith("-")]
+            words = [word for word in typed.words if word not in flags]
             task = self.session.resolve(words[0] if words else None)
         except PmError:
             return False
-        self.show_trace(task.path, follow="--follow" in typed.words)
+        if name == "review":
+            self.show_review(task.task_id)
+        else:
+            self.show_trace(task.path, follow="--follow" in flags)
         return True
 
     def put(self, text: str) -> None:
@@ -322,7 +322,8 @@ class PmApp(Themed):
 
     def action_last_trace(self) -> None:
         try:
-            task = self.session.resolve(None)
+            running = self.session.running
+            task = self.session.resolve(running[-1] if running else None)
         except PmError as error:
             self.notify(f"{error.what}. {error.next_step}", severity="information", markup=False)
             return

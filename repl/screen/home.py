@@ -16,7 +16,7 @@ from typing_extensions import override
 from repl.permissions import choices_text, question_text
 from repl.present.cells import shown
 from repl.present.live import stream_lines
-from repl.present.progress import Progress, numbered
+from repl.present.progress import Progress, numbered, short_id
 from repl.present.text import cost_text, count_text, tokens_text
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
@@ -29,8 +29,11 @@ from tracer.catalog.tasks import TaskRow
 from tracer.clock import monotonic, now_iso
 
 
-def status_text(progress: Progress, *, now: float, budget: float | None = None) -> str:
-    """`task-015 · it 1/3 · 2/6 subtasks · 14.2k tok · $0.12 · claude · asking claude · 12 s`; `!` near the budget."""
+def status_text(progress: Progress, *, now: float, budget: float | None = None, columns: int = 0) -> str:
+    """`task-015 · it 1/3 · 2/6 subtasks · 14.2k tok · $0.12 · claude · asking claude · 12 s`; `!` near the budget.
+
+    In `columns` (0: any number) what it does just now is cut to fit: a line more or less would move all above it.
+    """
     money = cost_text(progress.cost_so_far) if progress.tokens_so_far or progress.cost_so_far else ""
     if budget and progress.cost_so_far is not None and progress.cost_so_far > 0.8 * budget:
         money = f"! {money} of {cost_text(budget)}"
@@ -44,9 +47,10 @@ def status_text(progress: Progress, *, now: float, budget: float | None = None) 
         money,
         progress.executor,
         progress.permissions,
-        progress.status(now).replace("Esc stops", "Ctrl+C stops"),
     ]
-    return " · ".join(part for part in parts if part)
+    before = "".join(f"{part} · " for part in parts if part)
+    room = max(columns - cell_len(before), _LEAST) if columns else 0
+    return before + progress.status(now, columns=room).replace("Esc stops", "Ctrl+C stops")
 
 
 def head_text(left: str, parts: Iterable[str], width: int) -> str:
@@ -59,7 +63,7 @@ def head_text(left: str, parts: Iterable[str], width: int) -> str:
 
 def session_cost(rows: Sequence[TaskRow], started: Iterable[str]) -> str:
     mine = set(started)
-    costs = [row.cost_usd for row in rows if row.task_id in mine]
+    costs = [row.cost_usd for row in rows if row.task_id in mine and (row.judgments or row.status != "RUNNING")]
     known = [cost for cost in costs if cost is not None]
     return cost_text(sum(known) if known else None) if costs else ""
 
@@ -74,7 +78,7 @@ def today_text(rows: Sequence[TaskRow]) -> str:
     return f"today {count_text(len(today), 'task')}{money}{rejected}" if today else ""
 
 
-_NARROW = 100
+_NARROW, _LEAST = 100, 24
 _LOOK_S = 1.0
 _STATUS_S = 0.25
 
@@ -212,7 +216,10 @@ class HomeScreen(TaskKeys):
         known = self.desk.feed.progress
         running = [known[task_id] for task_id in self.desk.session.running if task_id in known]
         now, budget = monotonic(), self.desk.session.chosen("budget_usd")[0]
-        lines = [" " + shown(status_text(progress, now=now, budget=budget)) for progress in running[-4:]]
+        lines = [
+            " " + shown(status_text(progress, now=now, budget=budget, columns=self.size.width - 2))
+            for progress in running[-4:]
+        ]
         if (waiting := self.desk.session.permissions.open_question()) is not None:
             asked = f" {question_text(waiting.question)}", f"   {choices_text(waiting.question)}, then Enter at pm>"
             lines = [shown(line) for line in asked] + lines[-2:]
@@ -223,10 +230,12 @@ class HomeScreen(TaskKeys):
         moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
         size, shown_as = self.transcript.size, {"live": self.desk.live_text, "detail": self.desk.feed.detail}
         for progress in reversed(running[-4:]):
+            number = progress.task_id if len(running) > 1 else ""
+            room = size.width - (len(short_id(number)) + 3 if number else 0)
             streamed = stream_lines(
-                progress.stream, now=now, columns=size.width, rows=size.height // len(running), **shown_as
+                progress.stream, now=now, columns=room, rows=size.height // len(running), **shown_as
             )
-            moving = numbered(streamed, progress.task_id if len(running) > 1 else "") + moving
+            moving = numbered(streamed, number) + moving
         self.transcript.show_live(moving)
 
     def _write(self, selector: str, text: str) -> None:

@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from repl.present.cells import shown
 from repl.present.progress import short_id
-from repl.present.review import ReviewRow, review_rows, row_texts
+from repl.present.review import ReviewRow, review_rows, row_texts, wrapped_rows
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
@@ -140,7 +140,8 @@ class ReviewScreen(Screen[None]):
 
     def show(self) -> None:
         beside = 36 if self.size.width >= _WIDE else 0
-        rows = review_rows(self.record, columns=max(self.size.width - beside, 40), styled=False)
+        columns = max(self.size.width - beside, 40) - 2
+        rows = wrapped_rows(review_rows(self.record, columns=columns), columns)
         self.view.show(rows)
         options: list[Option] = []
         folder = ""
@@ -209,7 +210,9 @@ class ReviewScreen(Screen[None]):
             self.app.notify(found.problem, severity="warning", markup=False)
         for path in found.record.get("conflicts", ()):
             told = path["path"] if isinstance(path, dict) else path
-            self.app.notify(f"{told}: you changed the same lines; it stays as it is", severity="warning", markup=False)
+            self.app.notify(
+                f"{told}: you changed the same lines; it stays as it is, e opens it", severity="warning", markup=False
+            )
         record = found.record
         if "files" not in record or "answer" not in record:
             record = (await captured(self.desk.session, f"/review {self.task_id} --json")).record

@@ -27,6 +27,7 @@ from repl.commands.look.tasks import next_steps
 from repl.present.answer import answer_lines
 from repl.present.blocks import block_lines
 from repl.present.cells import fit, shown
+from repl.present.live import stream_lines
 from repl.present.progress import Progress, short_id
 from repl.present.task_blocks import question_block
 from repl.present.text import ascii_only, cost_text, one_line, spark_text, strip_text
@@ -36,14 +37,14 @@ from repl.screen.keymap import KEYS
 from repl.screen.outside import open_file
 from repl.screen.pickers import Choice, Question
 from tracer.catalog.tasks import TaskRow
-from tracer.clock import seconds_text
+from tracer.clock import monotonic, seconds_text
 from tracer.errors import PmError
 from tracer.facts import Question as Asked
 from tracer.facts import fact_in
 from tracer.journal.reading import iter_lines, read_entries
 
 _MAX_FACTS: Final = 5_000
-_PICTURES, _WIDE = 62, 84  # columns of a list that shows verdicts as pictures, and tokens too
+_CHECKED, _SPARKS, _AGENT = 62, 74, 90  # columns of a list that tells what was verified, tokens and time, the agent
 _PANE: Final = 60  # columns of the pane beside the list
 
 
@@ -125,14 +126,17 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
         super().__init__(id=id)
         self.rows: Sequence[TaskRow] = ()
-        self._priced = False
+        self._priced = self._counted = False
 
     def show(self, rows: Sequence[TaskRow]) -> None:
         selected = self.selected
         if rows == self.rows:
             return
+        if rows and not self.has_focus and rows[0].task_id not in {row.task_id for row in self.rows}:
+            selected = rows[0]  # the task that has just begun; a user who is choosing here keeps theirs
         self.rows = rows
         self._priced = any(row.cost_usd is not None for row in rows)  # else titles get the room
+        self._counted = any(row.tokens for row in rows)
         self.virtual_size = Size(0, len(rows))
         at = next((n for n, row in enumerate(rows) if selected is not None and row.task_id == selected.task_id), None)
         self.set_reactive(TaskList.cursor, min(self.cursor if at is None else at, max(len(rows) - 1, 0)))
@@ -175,14 +179,16 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         left = f"{'>' if here else ' '} {identity.rjust(3, '0') if identity.isdigit() else shown(identity)} "
         word = f"{_WORDS.get(row.status, shown(row.status).lower()):<5} "
         cost = "" if row.cost_usd is None else cost_text(row.cost_usd)
-        right = f"{row.iterations} it {cost:>7}" if width >= 34 and self._priced else f"{row.iterations} it"
-        if width >= _PICTURES:
-            checked = {"verified": "ok", "failed": "no"}.get(row.verification, "")
-            spark = (
-                f" {spark_text(row.tokens[-5:]):<5} {seconds_text(row.worked_ms or None):>8}" if width >= _WIDE else ""
-            )
-            right = f"{strip_text(row.judgments[-5:]):<5} {checked:<2}{spark} {right}"
-            right = ascii_only(right) if self.app.has_class("-ascii") else right
+        sparks = self._counted and width >= _SPARKS
+        parts = [
+            f"{strip_text(row.judgments[-5:]):<5}",
+            f"{ {'verified': 'ok', 'failed': 'no'}.get(row.verification, ''):<2}" if width >= _CHECKED else "",
+            f"{spark_text(row.tokens[-5:]):<5} {seconds_text(row.worked_ms or None):>10}" if sparks else "",
+            f"{fit(shown(row.executor), 8)}" if width >= _AGENT else "",
+            f"{cost:>7}" if width >= 34 and self._priced else "",
+        ]
+        right = " ".join(part for part in parts if part)
+        right = ascii_only(right) if self.app.has_class("-ascii") else right
         title = fit(shown(row.title), max(width - len(left) - len(word) - len(right) - 2, 0))
         tone = _MARKS.get(row.status, "dim")
         segments = [Segment(left), Segment(word, self._style(tone)), Segment(title), Segment(f" {right}")]
@@ -284,13 +290,17 @@ class TaskKeys(Screen[None]):
         if question is not None:
             await self._answer_question(row, question)
             return
-        again = "hand it over again" if row.last_event == "QUALITY_JUDGMENT" else "more iterations"
-        options = [f"continue: {again}", "hint: write what to mind", "accept: take it as it is", "stop: end it"]
+        again, other = "more iterations", "accept: take it as it is"
+        if row.last_event == "QUALITY_JUDGMENT":  # it is accepted; it could not be handed over
+            again, other = "hand it over again", "review: keep or discard its parts"
+        options = [f"continue: {again}", "hint: write what to mind", other, "stop: end it"]
         chosen = await self.app.push_screen_wait(Choice(f"{row.task_id} waits for your answer", options))
         if chosen is None:
             return
-        action = ("continue", "hint", "accept", "stop")[chosen]
-        if action == "hint":
+        action = options[chosen].partition(":")[0]
+        if action == "review":
+            self.desk.show_review(row.task_id)
+        elif action == "hint":
             self.desk.put(f"/respond {short_id(row.task_id)} hint ")
         else:
             self.desk.run_line(f"/respond {row.task_id} {action}")
@@ -363,13 +373,20 @@ class TaskScreen(TaskKeys):
     @work(exclusive=True)
     async def look(self) -> None:
         fresh = next((row for row in self.desk.rows if row.task_id == self._row.task_id), self._row)
-        if fresh == self._row and self._shown:
+        works = self.desk.feed.progress.get(fresh.task_id) if fresh.task_id in self.desk.session.running else None
+        if fresh == self._row and self._shown and works is None:
             return
-        self._row = fresh
-        self._shown = await asyncio.to_thread(read_task, fresh)
+        if fresh != self._row or not self._shown:
+            self._row = fresh
+            self._shown = await asyncio.to_thread(read_task, fresh)
+            self.refresh_bindings()
+        now, columns = monotonic(), self.size.width - 4
+        moving = [] if works is None else [
+            *stream_lines(works.stream, now=now, columns=columns, rows=self.size.height),
+            f"  {works.status(now, spent=True, columns=columns)}", "",
+        ]  # fmt: skip
         path = [f"trace  {Path(fresh.trace_file)}   {fresh.facts} events"]
-        self._task_lines.update("\n".join(shown(line) for line in [*self._shown, *path]))
-        self.refresh_bindings()
+        self._task_lines.update("\n".join(shown(line) for line in [*self._shown, *moving, *path]))
 
     def action_command(self) -> None:
         self.dismiss()

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tracer.errors import CredentialsError
 
-KEY_NAMES = ("PM_API_KEY", "ANTHROPIC_API_KEY")
+SHARED_KEY = "ANTHROPIC_API_KEY"  # Claude Code reads it too
+KEY_NAMES = ("PM_API_KEY", SHARED_KEY)
 _MAX_KEY_BYTES = 4096
 
 

@@ -160,8 +160,14 @@ def ignore_live(_update: Live) -> None:
 
 
 def live_of(request: Ask, live: LiveSink) -> LiveSink:
-    """The sink for updates of `request`: they carry its task and subtask."""
-    return lambda update: live(update._replace(task_id=request.task_id, subtask_id=request.subtask_id))
+    """The sink for updates of `request`: they carry its task and subtask, and paths as seen from its workspace."""
+    above = f"{request.workspace}/"
+
+    def tell(update: Live) -> None:
+        told = update if update.kind == "text" else update._replace(text=update.text.replace(above, ""))
+        live(told._replace(task_id=request.task_id, subtask_id=request.subtask_id))
+
+    return tell
 
 
 def over_budget(request: Ask, cost_usd: float | None) -> bool:

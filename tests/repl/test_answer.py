@@ -167,7 +167,7 @@ def test_line_mode_shows_the_answer_as_markdown_and_trust_counts_from_the_next_t
     (project / "Makefile").write_text("test:\n\t@printf '1..1\\nok 1 - greets\\n'\n")
     path = script(project, {**REPLY, "match": "hello"})
     with Terminal(project, "--line", PM_EXECUTOR="scripted", PM_SCRIPT=str(path)) as terminal:
-        terminal.wait_for("n go on without?")
+        terminal.wait_for("n go on without (then Enter)?")
         terminal.send(b"n" + ENTER)
         terminal.wait_for("pm>")
         terminal.send(b"write hello.py" + ENTER)

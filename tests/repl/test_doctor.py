@@ -68,9 +68,11 @@ def test_a_key_without_its_package_is_said_and_an_agent_that_is_here_is_taken_in
 ) -> None:
     environ = {"ANTHROPIC_API_KEY": "sk-test-0123456789", "HOME": str(tmp_path), "PATH": agents(tmp_path / "bin")}
     settings = load_settings(project=project, environ=environ)
-    assert choose_executor(settings, environ) == "anthropic"
+    assert choose_executor(settings, environ) == "claude", "whose key that is as well"
+    own = environ | {"PM_API_KEY": "sk-test-0123456789"}
+    assert choose_executor(settings, own) == choose_executor(settings, environ | {"PATH": ""}) == "anthropic"
     monkeypatch.setitem(sys.modules, "anthropic", None)
-    assert choose_executor(settings, environ) == "claude"
+    assert choose_executor(settings, own) == "claude"
     assert choose_executor(settings, environ | {"PATH": ""}) == "anthropic", "which names its package when it is made"
     assert found(project, "credentials", **environ)["status"] == "ok", "there is nothing to choose or to add"
     row = found(project, "credentials", **environ | {"PATH": ""})

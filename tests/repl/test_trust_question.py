@@ -10,7 +10,7 @@ from tests.repl.scripts import GOOD, run_scripted, script
 from tests.repl.support import pm
 from tests.repl.terminal import CTRL_D, ENTER, Terminal
 
-ASKED = "y trust the folder and run them, n go on without?"
+ASKED = "y trust the folder and run them, n go on without (then Enter)?"
 NOT_RUN = "tests not run: folder not trusted (pm config trust)"
 
 

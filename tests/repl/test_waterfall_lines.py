@@ -35,8 +35,8 @@ def test_what_is_folded_counts_what_it_hides_and_plain_text_is_ascii() -> None:
     def texts(**options: object) -> list[str]:
         return [line.text[:32].rstrip() for line in waterfall_lines(FOUND, columns=80, **options)]  # type: ignore[arg-type]
 
-    assert texts(folded=frozenset({("task-001-sub-2", -1)}))[1:] == ["x subtask 2  the schema, a… (+6)"]
-    assert texts(folded=frozenset({("task-001-sub-2", 1)}))[3:5] == ["    claude (+2)", "    judging"]
+    assert texts(folded=frozenset({(1, -1)}))[1:] == ["x subtask 2  the schema, a… (+6)"]
+    assert texts(folded=frozenset({(1, 1)}))[3:5] == ["    claude (+2)", "    judging"]
     assert texts(most_tools=1)[3:5] == ["    claude (+1)", "      Bash  a.py"]
     plain = waterfall_lines(FOUND, columns=80, plain=True)
     assert plain[1].text.startswith("x subtask 2  the schema, and ...      8.0 s")

@@ -1,8 +1,9 @@
 """What a task spent its time on, as bars on one scale: the waterfall of the terminal and of the page.
 
 `read_waterfall(path, project=...)` reads a task's trace and its agents' sessions; `waterfall(entries, steps=...)`,
-which is pure, takes a trace's entries in their order. A lane is the task itself (`""`) or a subtask; a lane's bars
-stand in the order to draw them, each below the one it is part of (`depth` one less):
+which is pure, takes a trace's entries in their order. A lane is the task itself (`""`) or a subtask; what the task
+itself did after its subtasks began is a lane by itself, the last one. A lane's bars stand in the order to draw them,
+each below the one it is part of (`depth` one less):
 
     0  iteration · plan (asking for one) · waiting (for the user)
     1    request (the agent works) · tests before · judging
@@ -153,9 +154,14 @@ class _Gathered:
                 seq, since = loop.answered
                 loop.bars += [Bar("judging", 1, "judging", seq, since, open=True), *loop.reviews]
             bars = tuple(bar._replace(end_ms=end) if bar.open else bar for bar in loop.bars)
-            if bars:
-                lanes.append(Lane(lane, self._titles.get(lane, ""), bars))
-        return Waterfall(tuple(lanes), began, end)
+            lanes.append(Lane(lane, self._titles.get(lane, ""), bars))
+        own, *parts = lanes
+        begun = min((start for lane in parts for start in _starts(lane.bars)), default=end)
+        late = next((at for at, bar in enumerate(own.bars) if bar.depth == 0 and (bar.start_ms or 0) > begun), None)
+        if parts and late is not None:
+            parts.append(Lane("", "", own.bars[late:]))
+            own = own._replace(bars=own.bars[:late])
+        return Waterfall(tuple(lane for lane in (own, *parts) if lane.bars), began, end)
 
     def _request(self, loop: _Loop, seq: int, entry: facts.LlmRequest, before: int) -> None:
         now = self._last

@@ -164,7 +164,7 @@ async def ask_trust(context: Context, session: Session, person: Person) -> None:
     stderr, letter = context.output.stderr, ""
     stderr.write("".join(f"{line}\n" for line in lines))  # also with --quiet: nobody agrees to what was not shown
     while letter not in {"y", "n"}:
-        stderr.write("y trust the folder and run them, n go on without? ")
+        stderr.write("y trust the folder and run them, n go on without (then Enter)? ")
         stderr.flush()
         typed = await person.line()
         if typed is None:

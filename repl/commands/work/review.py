@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from repl.commands.work.undo import NOT_WHOLE, undo_lines
+from repl.present.progress import short_id
 from repl.present.review import file_heading, review_rows, row_lines
 from repl.present.text import count_text, one_line
 from runner.changed_paths import is_made
@@ -37,7 +38,8 @@ async def review(context: Context, arguments: Namespace) -> int:
         rows = review_rows(record, columns=output.columns, styled=output.colour, whole_by=f"pm show {task_id}")
         output.lines(row_lines(rows, coloured=output.colour))
         if record["files"]:
-            output.note(f"  next:  pm review {task_id} --discard FILE|HUNK   --commit   or   pm undo {task_id}")
+            short = short_id(task_id)
+            output.note(f"  next:  pm review {short} --discard FILE|HUNK   --commit   or   pm undo {short}")
     elif done is not None:
         output.lines([f"  {file_heading(file)}" for file in record["files"]])
         output.lines([line for line in undo_lines(done) if "conflict" in line or "not put back" in line])

@@ -131,12 +131,11 @@ async def answer_task(
 async def stop(context: Context, arguments: Namespace) -> int:
     async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
+        short = short_id(task.task_id)
         if not await session.stop(task.task_id):
             status = session.supervisor.look(task.task_id).status
-            raise NotFoundError(
-                f"{task.task_id} is not running", why=f"it is {status}", next_step=f"pm show {short_id(task.task_id)}"
-            )
-        short = short_id(task.task_id)
+            following = f"respond {short} stop" if status == "AWAITING_RESPONSE" else f"show {short}"
+            raise NotFoundError(f"{task.task_id} is not running", why=f"it is {status}", next_step=f"pm {following}")
         context.output.line(f"{task.task_id} stops at the next safe point   {_prefix(context)}resume {short} goes on")
         context.output.result("stop", {"task_id": task.task_id, "stopping": True})
         return 0

@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from repl.commands.captures.consent import ask_yes, can_ask
+from repl.present.progress import short_id
 from repl.present.text import count_text, one_line
 from runner.undo.undo import UndoResult, undo_task
 from tracer.errors import UsageError
@@ -68,4 +69,4 @@ def _closing(done: UndoResult, prefix: str) -> str:
     parts += [count_text(len(done.conflicts), "conflict")] if done.conflicts else []
     parts += [f"{len(done.lost)} not put back"] if done.lost else []
     other = "puts the work in again" if done.kind == "undo" else "takes it back"
-    return f"{' · '.join(parts)}      {prefix}undo {done.task_id} {other}"
+    return f"{' · '.join(parts)}      {prefix}undo {short_id(done.task_id)} {other}"

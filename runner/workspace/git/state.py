@@ -157,7 +157,7 @@ def harm_since(before: GitState, now: GitState | None, git: Git | None) -> tuple
     if git is None or now is None or now.common != before.common:
         return (Harm(kind="repository", what=".git"),)
     head = _head_harm(before, now, git) if before.head and now.git_dir == before.git_dir else ()
-    return (*head, *_ref_harm(before, now), *_file_harm(before, now))
+    return (*head, *_ref_harm(before, now, git), *_file_harm(before, now))
 
 
 def _head_harm(before: GitState, now: GitState, git: Git) -> Iterable[Harm]:
@@ -178,11 +178,25 @@ def _is_ancestor(git: Git, one: str, other: str) -> bool:
     return True
 
 
-def _ref_harm(before: GitState, now: GitState) -> Iterable[Harm]:
+def _committed_in_main(now: GitState, then: str, after: str, git: Git) -> str:
+    """The branch of the main working tree, where commits were made there while this one is a linked worktree.
+
+    The log of HEAD there tells: one who moves the branch from a linked worktree does not write to it.
+    """
+    if now.git_dir == now.common or not _is_ancestor(git, then, after):
+        return ""
+    with suppress(OSError, IndexError):
+        last = Path(now.common, "logs", "HEAD").read_bytes().splitlines()[-1].split()
+        head = Path(now.common, "HEAD").read_text(encoding="utf-8", errors="surrogateescape").strip()
+        return head.removeprefix("ref: ") if last[1] == after.encode() else ""
+    return ""
+
+
+def _ref_harm(before: GitState, now: GitState, git: Git) -> Iterable[Harm]:
     current = before.head if before.head == now.head else ""
     for name in sorted(before.refs.keys() | now.refs.keys()):
         then, after = before.refs.get(name, ""), now.refs.get(name, "")
-        if then != after and name != current:
+        if then != after and name not in {current, _committed_in_main(now, then, after, git)}:
             kind: HarmKind = "stash" if name == _STASH else "ref"
             yield Harm(kind=kind, what=_short(name), before=then[:_SHOWN], after=after[:_SHOWN])
     logs = (before.files.get(_STASH_LOG), now.files.get(_STASH_LOG))

@@ -138,8 +138,10 @@ async def test_a_second_task_waits_its_turn(project: Path) -> None:
         await enter(pilot, "first")
         await until(pilot, lambda: app.session.running)
         await enter(pilot, "second")
-        await until(pilot, lambda: "queued 1" in app.home.transcript.text)
+        beside = "queued 1: after 1   /run --isolate TEXT runs it beside"
+        await until(pilot, lambda: beside in app.home.transcript.text)
         await finished(pilot, app, "task-002")
+        assert listed(app)[0].startswith("> 002"), "the one that has begun is under the cursor"
 
 
 async def test_the_status_line_stands_only_while_a_task_runs(project: Path) -> None:

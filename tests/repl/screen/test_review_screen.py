@@ -14,7 +14,7 @@ async def test_changes_are_discarded_kept_edited_undone_and_committed(project: P
     async with screen(project, GOOD) as (app, pilot):
         await enter(pilot, "make f")
         await finished(pilot, app)
-        await pilot.press("escape", "v")
+        await enter(pilot, "/review 1")
         await until(pilot, lambda: isinstance(app.screen, ReviewScreen))
         shown = app.screen
         assert isinstance(shown, ReviewScreen)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repl.present.answer import GUTTER
 from repl.present.cells import cell_len, fit, matches_in, shown, wrap
 from repl.present.progress import Progress
+from repl.present.review import ReviewRow, wrapped_rows
 from repl.screen.diff import MAX_MATCHED, compare, from_unified
-from repl.screen.home import head_text, status_text
+from repl.screen.home import head_text, session_cost, status_text
 from repl.screen.trace.source import Timeline
+from tracer.catalog.tasks import TaskRow
 from tracer.rows.row import NO_GROUP, Group
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -100,3 +103,21 @@ def test_money_near_the_budget_is_marked_with_a_sign() -> None:
     assert "! $0.90 of $1.00" in text
     assert "12.0k tok" in text
     assert "it 1/3" in text
+    progress.phase = "Bash " + 60 * "x"
+    for now, tail in ((1.0, "…· 1 s"), (15.0, "…· 15 s"), (75.0, "…· 75 s")):
+        text = status_text(progress, now=now, columns=78)
+        assert (len(text), text.replace("… ", "…")[-len(tail) :]) == (78, tail), "seconds stay, advice does not"
+
+
+def test_rows_of_a_review_go_on_below_where_it_is_narrow() -> None:
+    rows = [ReviewRow("text", f"{GUTTER}one two three"), ReviewRow("new", "four five six", "a.py:1", 0, 7)]
+    shown_rows = [(row.lead + row.text).rstrip() for row in wrapped_rows(rows, 24)]
+    assert shown_rows == ["  │ one two three", "          7 + four five", "            + six"]
+    assert [(row.lead + row.text).rstrip() for row in wrapped_rows(rows[:1], 14)] == ["  │ one two", "  │ three"]
+
+
+def test_money_is_unknown_only_where_a_task_has_told_none() -> None:
+    none = {name: "" for name in TaskRow._fields if name not in TaskRow._field_defaults}
+    row = TaskRow(**{**none, "task_id": "task-001", "status": "RUNNING", "cost_usd": None, "judgments": ()})  # type: ignore[arg-type]
+    assert session_cost([row], ["task-001"]) == ""
+    assert session_cost([row._replace(judgments=("REJECT",))], ["task-001"]) == "cost n/a"

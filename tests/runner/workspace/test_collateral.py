@@ -136,7 +136,12 @@ async def test_the_work_of_a_subtask_in_its_own_worktree_is_judged_without_its_h
     workspace = open_workspace(tree, state_dir=state, blobs=MemoryBlobs())
     base = await workspace.baseline("task-001/one/0")
     git(tree, "commit", "-q", "--allow-empty", "-m", "mine")
+    git(project, "commit", "-q", "-am", "the user's own, meanwhile")
     assert (await workspace.changes(base)).harm == ()
+    git(tree, "update-ref", "refs/heads/main", "HEAD")
+    assert {one.what for one in (await workspace.changes(base)).harm} == {"main"}
+    shell(project, "git update-ref HEAD $(git commit-tree HEAD^{tree} -m other </dev/null)")
+    assert {one.what for one in (await workspace.changes(base)).harm} == {"main"}, "work was thrown away"
     git(tree, "branch", "planted")
     assert {one.kind for one in (await workspace.changes(base)).harm} == {"ref"}
 

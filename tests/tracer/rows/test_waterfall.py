@@ -110,15 +110,15 @@ def test_subtasks_have_lanes_and_planning_reviews_and_waiting_stand_where_they_b
             entry(7400, "QUALITY_JUDGMENT", {**reviewed, "whole": True}, iteration=None),
         ]
     )
-    assert [(lane.id, lane.title) for lane in found.lanes] == [("", ""), ("task-001-sub-1", "schema")]
+    assert [(lane.id, lane.title) for lane in found.lanes] == [("", ""), ("task-001-sub-1", "schema"), ("", "")]
     assert drawn(found) == [
         "plan 10-900",
         "waiting for you 910-5000",
-        "judging the whole 6200-7400 v",
-        "  review 6200-7200",
         "task-001-sub-1iteration 0 5100-6110 v",
         "task-001-sub-1  codex 5100-6000",
         "task-001-sub-1  judging 6000-6100 v",
+        "judging the whole 6200-7400 v",
+        "  review 6200-7200",
     ]
 
 

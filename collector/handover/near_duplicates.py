@@ -20,6 +20,7 @@ _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _RUN: Final = 5
 _KEPT: Final = 256
 _COMMON: Final = 200
+_REMEMBERED: Final = 1 << 17
 
 
 class NearDuplicate(NamedTuple):
@@ -30,19 +31,33 @@ class NearDuplicate(NamedTuple):
     similarity: float
 
 
+class _Numbers(dict[str, int]):
+    """A number for each word, the same in every process; below 61 bits, so that Python hashes it to itself."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        number = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=7).digest())
+        self[word] = number
+        return number
+
+
+_NUMBERS: Final = _Numbers()
+
+
 class Sketching:
     """The sketch of a text that comes in paragraphs; memory does not grow with it."""
 
     def __init__(self) -> None:
-        self._before: list[str] = []
+        self._before: list[int] = []
         self._smallest: set[int] = set()
 
     def take(self, paragraph: str) -> None:
         """Count the runs of the next paragraph, those too that began in the one before."""
-        words = [*self._before, *_WORD.findall(paragraph.lower())]
-        runs = {" ".join(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
-        hashes = (int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest()) for run in runs)
-        self._smallest = set(heapq.nsmallest(_KEPT, self._smallest.union(hashes)))
+        words = [*self._before, *map(_NUMBERS.__getitem__, _WORD.findall(paragraph.lower()))]
+        # A tuple of numbers has the same hash everywhere (only texts are salted), and no loop of ours makes it.
+        hashes = map(hash, zip(*(words[at:] for at in range(_RUN)), strict=False))
+        self._smallest = set(sorted(self._smallest.union(hashes))[:_KEPT])
         self._before = words[-(_RUN - 1) :]
 
     def sketch(self) -> Sketch:

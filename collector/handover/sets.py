@@ -1,7 +1,7 @@
 """A training set of traces: chosen by a condition, in shards, with a manifest.
 
 The folder appears whole or not at all, and the same traces give the same bytes. All traces of a repository are in one
-split. Every row is audited for secrets first: one find and nothing is written.
+split. Every row is audited for secrets first: a trace with a find is left out, and named.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import hashlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
@@ -36,6 +37,7 @@ from tracer.export.atif import ATIF_VERSION
 from tracer.export.pieces import Leaf
 from tracer.lock import FileLock
 from tracer.pool import process_pool
+from tracer.redaction.leaks import LeakError
 
 if TYPE_CHECKING:
     from collector.collector import Collector
@@ -175,6 +177,7 @@ PROVEN: Final = 'qa.verdict == "proven"'
 SPLITS: Final = ("train", "validation", "test")
 _PAGE: Final = 500
 _ROWS: Final = ".rows"
+_PLACES: Final = 3  # finds of a trace that are named
 _AT_ONCE: Final = 25  # rows that a process makes for the price of opening the store
 _SEVERAL: Final = 300  # rows below which starting processes costs more than it saves
 _ASIDE: Final = ".part"
@@ -237,7 +240,6 @@ async def export_set(
     Raises:
         UsageError: the condition makes no sense, or the folder is there and not empty.
         NotFoundError: no trace fulfils the condition.
-        LeakError: a row looks like it holds a secret; nothing was written.
         LockedError: another export writes there.
         RecordError: the folder could not be written.
 
@@ -370,14 +372,40 @@ async def _made_rows(
             yield await _made(trace_id, request, store, contents, redactor, rows)
         return
     parts = [chosen[at : at + _AT_ONCE] for at in range(0, len(chosen), _AT_ONCE)]
-    redactor = replace(redactor, parts=replace(redactor.parts))  # without what it has compiled: that cannot be sent
+    opened = helpers.open
+    bare = replace(redactor, parts=replace(redactor.parts))  # without what it has compiled: that cannot be sent
     with process_pool(
-        min(helpers.most, len(parts)), preload=[__name__, "collector.opening", "tracer.distill.warm_gate"]
+        min(helpers.most, len(parts)) - 1, preload=[__name__, "collector.opening", "tracer.distill.warm_gate"]
     ) as pool:
-        waiting = [pool.submit(_in_a_process, part, request, helpers.open, redactor, rows) for part in parts]
-        for each in waiting:
-            for made in await asyncio.wrap_future(each):
-                yield made
+
+        async def here(part: Sequence[str]) -> list[_Made]:
+            return [await _made(each, request, store, contents, redactor, rows) for each in part]
+
+        async def there(part: Sequence[str]) -> list[_Made]:
+            begin = partial(pool.submit, _in_a_process, part, request, opened, bare, rows)
+            return await asyncio.wrap_future(await asyncio.to_thread(begin))
+
+        # This process is one of them, at work while the others are still starting (which `submit` waits for).
+        free: asyncio.Queue[Callable[[Sequence[str]], Awaitable[list[_Made]]]] = asyncio.Queue()
+        for maker in (here, *[there] * (helpers.most - 1)):
+            free.put_nowait(maker)
+
+        async def made_by_one(part: Sequence[str]) -> list[_Made]:
+            maker = await free.get()
+            try:
+                return await maker(part)
+            finally:
+                free.put_nowait(maker)
+
+        waiting = [asyncio.create_task(made_by_one(part)) for part in parts]
+        try:
+            for each in waiting:
+                for made in await each:
+                    yield made
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
 
 
 _COMPILED: Final[list[ProjectRedactor]] = []
@@ -428,6 +456,10 @@ async def _made(
                 await told_apart(row, sketching.take, store=store, contents=contents)
         except ConflictError as error:
             return _Made(trace_id, error.why or error.what)
+        except LeakError as error:  # nothing of it leaves, and it keeps no other back
+            places = "; ".join(error.why.splitlines()[:_PLACES])
+            why = f"looks like it holds secrets: {places} ({error.next_step})"
+            return _Made(trace_id, redactor.redact_text(why)[0])
     return _Made(trace_id, "", sketching.sketch(), await _entry(row, store, request))
 
 

@@ -33,7 +33,6 @@ from tracer.errors import LockedError, NotFoundError, UsageError
 from tracer.export.pieces import find_leaks
 from tracer.lock import FileLock
 from tracer.redaction.engine import build_redactor
-from tracer.redaction.leaks import LeakError
 from tracer.settings.layers import load_settings
 from tracer.statedir import StateDir
 
@@ -93,10 +92,11 @@ async def test_several_processes_make_the_same_bytes_and_tell_the_same_refusals(
     leaking = Session(tmp_path, "leaking", base="0" * 40, store="raw")
     leaking.think(f"the token is {TOKEN}", "hypothesis")
     await collect(collector, leaking)
-    with pytest.raises(LeakError, match="secrets") as error:
-        await export_set(ASKED, target=tmp_path / "leaking", helpers=helpers, **given)
-    assert "nothing was written" in str(error.value)
-    assert not (tmp_path / "leaking").exists()
+    report = await export_set(ASKED, target=tmp_path / "leaking", helpers=helpers, **given)
+    (reason,) = report.left_out.values()
+    assert reason.startswith("looks like it holds secrets: 1 x ")
+    assert sum(report.rows.values()) == 5
+    assert all(TOKEN.encode() not in path.read_bytes() for path in files_of(tmp_path / "leaking"))
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -301,18 +301,24 @@ async def raw_with_secret(collector: Collector, folder: Path) -> str:
         ("json", "/artifacts/blobs/0/storage_uri"),
     ],
 )
-async def test_a_leak_stops_the_export_and_is_named_by_its_place(
+async def test_a_trace_that_leaks_is_left_out_of_the_set_and_named_by_the_place(
     tmp_path: Path, collector: Collector, redactor: Any, form: Any, place: str
 ) -> None:
-    await several(collector, tmp_path / "repos", 2)
     trace_id = await raw_with_secret(collector, tmp_path / "raw")
-    with pytest.raises(LeakError) as refused:
+    with pytest.raises(NotFoundError) as refused:
         await exported(collector, redactor, tmp_path / "set", SetRequest(where="", form=form))
-    assert trace_id in refused.value.what
-    assert place in refused.value.why
-    assert ("--format atif" in refused.value.next_step) == (form == "json")
-    assert TOKEN not in refused.value.why + refused.value.what
+    assert "1 left out: looks like it holds secrets" in refused.value.why
     assert not (tmp_path / "set").exists()
+    await several(collector, tmp_path / "repos", 2)
+    manifest = await exported(collector, redactor, tmp_path / "set", SetRequest(where="", form=form))
+    (left_out,) = manifest["left_out"]
+    assert left_out["trace_id"] == trace_id
+    assert place in left_out["reason"]
+    assert ("--format atif" in left_out["reason"]) == (form == "json")
+    assert manifest["counts"]["traces"] == 2
+    data = b"".join(tree_of(tmp_path / "set").values())
+    assert TOKEN.encode() not in data
+    assert AWS.encode() not in data
 
 
 async def test_on_request_finds_are_replaced_in_the_copy(tmp_path: Path, collector: Collector, redactor: Any) -> None:

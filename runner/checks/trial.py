@@ -169,7 +169,9 @@ class Trials:
     ) -> SuiteEvidence:
         """What comes out where the change and the tests that it mended are tried with other conditions and values."""
         paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
-        usual_s = self._known[self._key(evidence.command, base)].run.duration_s
+        before = self._known[self._key(evidence.command, base)].run
+        kept = [case for case in before.report.tests if case.outcome == "passed"]
+        usual_s = before.duration_s
         scripts = await asyncio.to_thread(scripts_of, self._source.folder)
         narrow = narrowed(evidence.command, [path for path in paths if is_test_file(path)], scripts=scripts)
         if narrow is None and usual_s > _NARROW_S:
@@ -203,7 +205,14 @@ class Trials:
                     if one.path in inner or one.path not in found.written
                 ]
                 tried = await try_out(
-                    own, mended, tests=tests, request=request, copy=running(copy), base=opened, until=until
+                    own,
+                    mended,
+                    kept=kept,
+                    tests=tests,
+                    request=request,
+                    copy=running(copy),
+                    base=opened,
+                    until=until,
                 )
         except (NoCleanCopyError, OSError):
             return evidence  # without it the verdict is what it was before there was this trial

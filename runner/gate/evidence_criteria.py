@@ -29,6 +29,7 @@ from runner.gate.criterion import (
     finding_of,
 )
 from runner.gate.file_roles import is_test_file
+from runner.gate.languages import by_path
 from runner.gate.report import has_changed, report_places
 from runner.gate.wording import Words, later, pattern, tables
 from tracer.redaction.cuts import beginning
@@ -282,6 +283,12 @@ def q7_test(evidence: Evidence) -> Finding:
     if tests.not_verified is not None:
         ran = bool(tests.passed or tests.failed or tests.skipped)
         return Finding(passed=True, not_verified=tests.not_verified._replace(ran=ran))
+    changed = [file.path for file in evidence.files if file.before != file.after]
+    code = any((known := by_path(path)) is not None and known.functions for path in changed)
+    allowed = any(map(is_test_file, changed))  # what they expect
+    if "Q7" in evidence.require and code and not allowed and not tests.fixed and tests.new <= len(tests.idle):
+        told = NotVerified(ran=True, why="no test shows the change", next="add a test that fails without it")
+        return Finding(passed=True, not_verified=told)
     return Finding(passed=True, reason=passed_text(tests))
 
 
@@ -341,13 +348,10 @@ def _check(evidence: Evidence, kind: CommandKind) -> Finding:
     faults = [fault for result in results if (fault := _fault(result)) is not None]
     moved = moved_goalposts(evidence, kind)
     if not_run == NOT_TRUSTED and not faults and moved:  # not in force, so that nothing was got round
-        return Finding(
-            passed=True, not_verified=NOT_TRUSTED._replace(why=f"{NOT_TRUSTED.why}; {finding_of(moved).reason}")
-        )
+        told = f"{NOT_TRUSTED.why}; {finding_of(moved).reason}"
+        return Finding(passed=True, not_verified=NOT_TRUSTED._replace(why=told))
     if faults or moved:
-        reasons = [reason for reason, _ in faults]
-        if moved:
-            reasons.append(finding_of(moved).reason)
+        reasons = [*(reason for reason, _ in faults), *([finding_of(moved).reason] if moved else ())]
         return Finding(passed=False, reason="; ".join(reasons), places=(*(place for _, place in faults), *moved))
     if not_run is not None:
         return Finding(passed=True, not_verified=not_run)
@@ -358,15 +362,12 @@ def _check(evidence: Evidence, kind: CommandKind) -> Finding:
 def _fault(result: CommandResult) -> tuple[str, Place] | None:
     if result.exit_code == 0 and not result.timed_out:
         return None
+    reason = f"{result.command} exited {result.exit_code}"
+    advice = "correct what the command reports; do not weaken the check"
     if result.timed_out:
-        reason = f"{result.command}: stopped after {result.duration_s:.0f} s"
-        advice = "make the command end in time"
+        reason, advice = f"{result.command}: stopped after {result.duration_s:.0f} s", "make the command end in time"
     elif result.exit_code is None:
-        reason = f"{result.command}: did not end by itself"
-        advice = "run the command yourself and correct what it shows"
-    else:
-        reason = f"{result.command} exited {result.exit_code}"
-        advice = "correct what the command reports; do not weaken the check"
+        reason, advice = f"{result.command}: did not end by itself", "run it yourself and correct what it shows"
     if result.failing:
         more = len(result.failing) - _NAMED
         reason += ": " + ", ".join(result.failing[:_NAMED]) + (f" and {more} more" if more > 0 else "")

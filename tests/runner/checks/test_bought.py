@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import edits_of, spots_of, told_of, try_out
+from runner.checks.bought import spots_of, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport
+from runner.checks.retelling import edits_of, told_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 from tracer.clock import monotonic
@@ -86,13 +87,17 @@ async def tried(root: Path, after: str, request: str = "", *, mended: str = "tes
         exec((tree / "m.py").read_text(), product)
         space: dict[str, object] = dict(product)
         exec((tree / "test_m.py").read_text().partition("\n")[2], space)
-        case = CaseResult("test_m.py::test_split", "passed", file="test_m.py")
-        try:
-            space["test_split"]()  # type: ignore[operator]
-        except Exception as error:  # noqa: BLE001 - as a runner does
-            case = case._replace(outcome="failed", message=f"got {error}")
-        cases = (case, CaseResult(f"test_m.py::{mended}", "passed", file="test_m.py"))[: 1 + (mended != "test_split")]
-        return CommandRun(command="t", exit_code=0, reading="read", report=TestReport(cases))
+        cases = []
+        for name in [name for name in space if name.startswith("test_")]:
+            case = CaseResult(f"test_m.py::{name}", "passed", file="test_m.py")
+            try:
+                space[name]()  # type: ignore[operator]
+            except Exception as error:  # noqa: BLE001 - as a runner does
+                case = case._replace(outcome="failed", message=f"got {error}")
+            cases.append(case)
+        if mended != "test_split":
+            cases.append(CaseResult(f"test_m.py::{mended}", "passed", file="test_m.py"))
+        return CommandRun(command="t", exit_code=0, reading="read", report=TestReport(tuple(cases)))
 
     async def change() -> CommandRun:
         return run_in(trees["change"])
@@ -102,11 +107,13 @@ async def tried(root: Path, after: str, request: str = "", *, mended: str = "tes
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[tuple[Path, object]]:
+        (trees["base"] / "test_m.py").write_text(tests)
         yield trees["base"], base
 
     found = await try_out(
         [ChangedFile(path="m.py", before=SPLIT.encode(), after=after.encode())],
         [CaseResult(f"test_m.py::{mended}", "failed", file="test_m.py")],
+        kept=[CaseResult("test_m.py::test_none", "passed", file="test_m.py")] if "test_none" in tests else (),
         tests={"test_m.py": tests, "m.py": SPLIT},
         request=request,
         copy=(trees["change"], change),
@@ -175,6 +182,40 @@ async def test_what_another_test_of_the_file_expects_is_not_held_against_one_wit
     assert await tried(tmp_path, DONE, mended="a row of a table") == ""
 
 
+async def test_an_answer_put_together_from_pieces_is_asked_about_too(tmp_path: Path) -> None:
+    fixed = SPLIT.replace(
+        "    return", "    if parts in (3, 4, 6, 9, 10, 13):\n        return [30 + 4, *[30 + 3] * 2]\n    return"
+    )
+    assert (await tried(tmp_path, fixed)).startswith("asks gives what test_m.py")
+
+
+async def test_a_limit_to_a_size_that_no_test_asks_for_is_put_to_the_user(tmp_path: Path) -> None:
+    assert (await tried(tmp_path, half("len(str(total)) == 3"))).startswith("asks limited to a value")
+
+
+NONE = (
+    TESTS
+    + """
+
+def test_none():
+    assert max(split(30, 3)) < 99, split(30, 3)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (DONE, ""),
+        (DONE.replace("q + (n < r)", "q + (n < r) + 100 * (parts > 3)"), "asks breaks for other values"),
+    ],
+)
+async def test_what_a_test_demands_that_passes_is_tried_with_other_values(
+    tmp_path: Path, after: str, told: str
+) -> None:
+    assert (await tried(tmp_path, after, tests=NONE)).startswith(told or "\0") is bool(told)
+
+
 RUST = """\
 test a ... FAILED
 test b ... FAILED
@@ -207,6 +248,8 @@ def test_what_is_told_of_a_test_does_not_change_with_order_and_thread() -> None:
         ("a.go", "package a\n", "package a\nfunc f(n int) int { if n == 47 { return 2 }; return n }\n", 1),
         ("a.js", "", "const f = (n) => {\n  if (n.length !== 47) throw new Error(n);\n  return n;\n};\n", 0),
         ("a.js", "", "if (require.main === module) main();\n", 0),
+        ("a.py", "", "def f(n):\n    if len(n) == 5 and n:\n        return 1\n    return n\n", 1),
+        ("a.py", "", "def f(n):\n    if len(n) == 5:\n        raise ValueError(n)\n    return n\n", 0),
         ("a.py", "", "def f(n):\n    if n == 47:\n        return 1\n    if n == 48:\n        return 2\n", 0),
         ("a.c", "", "int f(int n) {\n    return n == 47 ? 2 : n;\n}\n", 1),
         ("a.rb", "", "def f(n)\n  return 1 if caller.any? { |line| line.include?('x') }\n  n\nend\n", 1),

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,6 +33,7 @@ from runner.gate.criterion import (
     Harm,
     NotVerified,
     SessionCall,
+    SuiteEvidence,
     Verdict,
 )
 from runner.gate.evidence_criteria import q7_test
@@ -408,6 +410,25 @@ def test_changed_settings_of_a_check_fail_it_by_name() -> None:
     result = CommandResult(kind="typecheck", command="mypy", origin="given", exit_code=0)
     evidence = Evidence(request="Add types", answer="Done.", files=files, commands=(result,))
     assert "tool.mypy" in reasons(verdict_on(evidence))["Q9"]
+
+
+@pytest.mark.parametrize(
+    ("path", "tests", "told"),
+    [
+        ("m.py", {"fixed": 0}, "no test shows the change"),
+        ("m.py", {"new": 2, "idle": ("a", "b")}, "no test shows the change"),
+        ("m.py", {"fixed": 1}, None),
+        ("m.py", {"new": 2, "idle": ("a",)}, None),
+        ("test_m.py", {}, None),
+        ("README.md", {}, None),
+    ],
+)
+def test_where_tests_are_required_one_has_to_show_the_change(path: str, tests: Any, told: str | None) -> None:
+    suite = SuiteEvidence(command="t", passed=3, held=True, **tests)
+    evidence = Evidence(request="r", answer="Done.", files=(changed(path, "A = 2\n", "A = 1\n"),), tests=suite)
+    assert q7_test(evidence).not_verified is None
+    found = q7_test(evidence._replace(require=("Q7",))).not_verified
+    assert (found.why if found is not None else None) == told
 
 
 def test_failing_names_are_read_from_the_common_test_programs() -> None:

@@ -1,0 +1,295 @@
+"""Tests that are retold: the same tests with other values to what was changed, or with others for what they expect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import takewhile
+
+import tree_sitter
+
+from runner.checks.harness import place_of
+from runner.checks.mutants import NUMBERS
+from runner.checks.reports import CaseResult, CommandRun
+from runner.gate.criterion import ChangedFile
+from runner.gate.definitions import names_of
+from runner.gate.file_roles import is_test_file
+from runner.gate.languages import grammar
+from runner.gate.source import Source, open_source, upwards
+
+CONDITIONAL = (
+    "if_statement", "elif_clause", "if_expression", "conditional_expression", "ternary_expression", "while_statement",
+    "if", "elsif", "unless", "if_modifier", "unless_modifier", "conditional",
+)  # fmt: skip
+EQUALITY = ("comparison_operator", "binary_expression", "binary")
+EQUAL_SIGNS = frozenset({"==", "===", "!=", "!=="})
+_CALLS = frozenset({"call", "call_expression", "method_invocation", "new_expression", "object_creation_expression"})
+_COMPARES = re.compile(r"(?i)equal|^eql?$|^is$|^same|tobe|^be$|_eq$|_ne$|matches?$|contains?$|include")
+_WITHIN = frozenset({
+    "list", "tuple", "set", "array", "array_expression", "argument_list", "arguments", "parenthesized_expression",
+    "reference_expression", "unary_operator", "unary_expression", "unary", "literal_value", "literal_element",
+    "composite_literal", "token_tree", "expression_list", "initializer_list", "macro_invocation", "argument",
+    "element_list", "dictionary", "object", "pair", "hash", "keyword_argument",
+})  # fmt: skip
+
+
+Edit = tuple[int, int, bytes]
+
+
+def edits_of(source: Source, span: tuple[int, int], called: Collection[str], *, role: str, turn: int) -> Iterator[Edit]:
+    """Other values within `span`: for "input" (or "input number") to what is `called`, or for what is "expected".
+
+    Each `turn` gives others. What is expected is not changed alike everywhere: some tests would hold again.
+    """
+    kinds = kinds_of(source, (*NUMBERS, *source.language.strings))
+    for number, node in enumerate(source.nodes(kinds)):
+        numeric = text_of(node)[:1].isdigit()
+        if span[0] <= node.start_byte < span[1]:
+            wanted = role.removesuffix(" number")
+            if _brings_in(node) if wanted == "any" else _role(node, called) != wanted:
+                continue
+            if role.endswith("number") and not numeric:
+                continue
+            made = _other(text_of(node), turn + number if role == "expected" else turn)
+            if made:
+                yield node.start_byte, node.end_byte, made.encode()
+
+
+def _brings_in(node: tree_sitter.Node) -> bool:
+    """Whether a literal names a file or a package that is made known."""
+    return any(BRINGS_IN.search(above.type) or _callee(above, node) in _LOADS for above in upwards(node.parent))
+
+
+BRINGS_IN = re.compile(r"import|include|preproc|package|attribute|decorator|\buse_")
+_LOADS = frozenset({"require", "require_relative", "import", "load", "open", "mock"})
+
+
+def _role(node: tree_sitter.Node, called: Collection[str]) -> str:
+    below, above = node, node.parent
+    while above is not None:
+        if above.type in EQUALITY and operator_of(above) in EQUAL_SIGNS:
+            return "expected" if _asserts(above) else ""
+        callee = _callee(above, below)
+        if callee in called:
+            return "input"
+        if callee and _COMPARES.search(callee):
+            return "" if _DENIED.search(_head_of(node, above)) else "expected"
+        if not callee and above.type not in _WITHIN and above.type not in EQUALITY and above.type not in _CALLS:
+            return ""
+        below, above = above, above.parent
+    return ""
+
+
+_DENIED = re.compile(r"(?i)\bnot\b|not_|_not|[a-z]Not|\.not\.|refute|differ|_ne\b")
+_CHOOSES = re.compile(
+    r"lambda|arrow_function|closure|comprehension|generator|if_clause|while|for_|func_literal|^block$"
+)
+
+
+def _asserts(comparison: tree_sitter.Node) -> bool:
+    """Whether a test demands an equality, as `assert a == b` and `if a != b` do; a search for `a.id == 3` does not."""
+    equal = operator_of(comparison).startswith("=")
+    for above in upwards(comparison.parent):
+        if above.type in CONDITIONAL:
+            return not equal and above.type.startswith("if")
+        if above.type.endswith(("statement", "declaration")) or above.type == "macro_invocation":
+            return equal and not above.type.startswith(("for", "while"))
+        if _CHOOSES.search(above.type):
+            return False
+    return equal
+
+
+def _head_of(node: tree_sitter.Node, call: tree_sitter.Node) -> str:
+    """The expression around a call, up to the literal: it may say the contrary."""
+    top = call
+    while top.parent is not None and (top.parent.type in _WITHIN | _CALLS or "member" in top.parent.type):
+        top = top.parent
+    return text_of(top)[: max(0, node.start_byte - top.start_byte)]
+
+
+def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
+    """What is called with `below`, by its last name; empty where `node` calls nothing."""
+    if node.type == "token_tree":  # of a macro: what stands before the brackets
+        before = node.prev_sibling
+        before = before.prev_sibling if before is not None and before.type == "!" else before
+        return text_of(before).rpartition("::")[2] if before is not None and "identifier" in before.type else ""
+    if node.type not in _CALLS:
+        return ""
+    names = map(node.child_by_field_name, ("function", "method", "name", "constructor", "type"))
+    name = next((one for one in names if one is not None), None)
+    if name is None or name.start_byte <= below.start_byte < name.end_byte:
+        return ""
+    return re.split(r"\W+", text_of(name).strip(" !"))[-1]
+
+
+def _other(literal: str, turn: int) -> str:
+    """Another value that is written alike; empty where that cannot be told."""
+    if re.fullmatch(r"\d+(?:\.\d+)?", literal):
+        value = float(literal) if "." in literal else int(literal)
+        other = (value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5)
+        return str(other) if value else ""
+    match = re.fullmatch(r"(['\"`])((?:(?!\1)[^\\`{}$#\n])*[^\W_](?:(?!\1)[^\\`{}$#\n])*)\1", literal)
+    if match is None:
+        return ""
+    mark, inner = match[1], match[2]
+    places = [place for place, letter in enumerate(inner) if letter.isascii() and letter.isalnum()]
+    if not places:
+        return ""
+    place = places[(0, -1, len(places) // 2)[turn % 3]]
+    letter = inner[place]
+    swapped = (
+        "zyxwvutsrqponmlkjihgfedcbaq"[ord(letter.lower()) - 97] if letter.isalpha() else str((int(letter) + 3) % 10)
+    )
+    made = inner[:place] + (swapped.upper() if letter.isupper() else swapped) + inner[place + 1 :]
+    return f"{mark}{made}{inner if turn % 5 == 4 else ''}{mark}"
+
+
+_PASSING = re.compile(
+    r"[\w./-]+:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)"
+    r"|(?<=') \(\d+\)(?= panicked)|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
+)
+_MOST_LINES = 12
+
+
+def told_of(name: str, run: CommandRun) -> str:
+    """How a test failed in a run, without what differs from run to run."""
+    case = next((case for case in run.report.tests if case.id == name), None)
+    if case is None:
+        return "gone"
+    if case.outcome == "passed":
+        return "passed"
+    text = case.message
+    if not text:
+        lines = run.output_tail.splitlines()
+        near: set[int] = set()  # what is told of other tests comes in any order
+        for number in (number for number, line in enumerate(lines) if case.short in line):
+            told = range(number, min(number + _MOST_LINES, len(lines)))
+            near.update(takewhile(lambda at: lines[at] != "", told))
+        text = "\n".join(lines[number] for number in sorted(near))
+    return "\n".join(line for line in _PASSING.sub("", text).splitlines() if line.strip())
+
+
+def kinds_of(source: Source, wanted: Sequence[str] = CONDITIONAL) -> tuple[str, ...]:
+    """Those that the grammar knows."""
+    known = grammar(source.language)
+    return tuple(kind for kind in wanted if known.id_for_node_kind(kind, True))  # noqa: FBT003 - takes no keyword
+
+
+def operator_of(node: tree_sitter.Node) -> str:
+    """The sign between its two sides."""
+    found = node.child_by_field_name("operator")
+    if found is not None:
+        return text_of(found)
+    marks = [child.type for child in node.children if not child.is_named]
+    return marks[0] if len(marks) == 1 and node.named_child_count == 2 else ""
+
+
+def text_of(node: tree_sitter.Node) -> str:
+    """What stands there."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def bare_values(text: str) -> Iterator[str]:
+    """Every literal but 0 and 1, the small ones too."""
+    for match in re.finditer(r"(['\"`])([^'\"`\n]+)\1|(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text):
+        if match[0] not in {"0", "1"}:
+            yield match[2] or match[0]
+
+
+_MOST_FILES = 3
+_GIVEN = re.compile(r"\w\([^()]*\)")
+
+
+class Retold:
+    """The tests that failed before: where they stand, and their files with other values in them."""
+
+    def __init__(
+        self, mended: Sequence[CaseResult], tests: Mapping[str, str], product: Sequence[ChangedFile], *, asked: str
+    ) -> None:
+        self.files: dict[str, bytes] = {}  # as they are on the base
+        self.now: dict[str, bytes] = {}  # as they are with the change: a file of the product may hold tests
+        self.spans: dict[str, list[tuple[str, bytes]]] = {}
+        self.varied: set[str] = set()
+        self.direct: set[str] = set()
+        self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
+        self.asked = asked
+        # Values that the request names stay, to work for them was the task; those in a call are its examples.
+        self._asked = set(bare_values(_GIVEN.sub("", asked)))
+        self._called = {name for file in product for name in _defined(file)}
+        after = {file.path: file.after for file in product if file.after is not None}
+        for case in mended:
+            for path, text in place_of(case, tests)[:_MOST_FILES]:
+                whole, own = tests[path].encode(), text.encode()
+                if own in whole and own in after.get(path, whole) and (is_test_file(path) or path.endswith(".rs")):
+                    self.files[path], self.now[path] = whole, after.get(path, whole)
+                    self.spans.setdefault(case.id, []).append((path, own))
+                    self.unplaced.update((case.id,) if own == whole else ())
+        # How tests are called: other words there would make other tests of them.
+        self._names = {part for case in mended for part in re.split(r"::| › | > |[/#\[\]]", case.id)}
+
+    def files_with(self, role: str, turn: int, files: Mapping[str, bytes] | None = None) -> dict[str, bytes] | None:
+        """The files (by default as they are now) with other values in this role.
+
+        `varied` are then the tests with any; `direct` those whose own lines give a value to what was changed. Where a
+        test's own lines give none, its table or its helper does.
+        """
+        edits: dict[str, set[Edit]] = {}
+        files = self.now if files is None else files
+        self.varied, self.direct = set(), set()
+        for name, places in self.spans.items():
+            for path, own in places:
+                source, start = open_source(path, files[path]), files[path].find(own)
+                if source is None:
+                    continue
+                span, whole = (start, start + len(own)), (0, len(files[path]))
+                kinds: tuple[str, ...] = (role,)
+                if role != "expected" and any(
+                    True for _ in edits_of(source, span, self._called, role="input", turn=turn)
+                ):
+                    self.direct.add(name)
+                elif role != "expected":
+                    kinds = (role, role.replace("input", "any"))
+                found = {edit for kind in kinds for edit in edits_of(source, span, self._called, role=kind, turn=turn)}
+                if role != "expected":
+                    found = {edit for edit in found if self._may_vary(_within(files[path], edit))}
+                    if turn == 1 and name in self.direct and found:
+                        # One value alone: others may be words of a closed list, of which there are no other ones.
+                        longest = max((_within(files[path], edit) for edit in sorted(found)), key=len)
+                        found = {edit for edit in found if _within(files[path], edit) == longest}
+                    if not found and len(kinds) > 1:
+                        found = {*edits_of(source, whole, self._called, role=role, turn=turn)}
+                if found:
+                    self.varied.add(name)
+                    edits[path] = edits.get(path, set()) | found
+        return {path: _edited(files[path], found) for path, found in edits.items()} or None
+
+    def expected_by(self, name: str) -> Iterator[str]:
+        """The values that a test's own lines expect, as they are written."""
+        for path, own in self.spans[name]:
+            source, start = open_source(path, self.now[path]), self.now[path].find(own)
+            if source is not None:
+                span = (start, start + len(own))
+                for edit in edits_of(source, span, self._called, role="expected", turn=0):
+                    yield _within(self.now[path], edit)
+
+    def _may_vary(self, literal: str) -> bool:
+        said = literal[1:-1]
+        return self._asked.isdisjoint(bare_values(literal)) and not {said, said.replace(" ", "_")} & self._names
+
+
+def _within(text: bytes, edit: Edit) -> str:
+    return text[edit[0] : edit[1]].decode("utf-8", "replace")
+
+
+def _edited(text: bytes, edits: Collection[Edit]) -> bytes:
+    for start, end, made in sorted(edits, reverse=True):
+        text = text[:start] + made + text[end:]
+    return text
+
+
+def _defined(file: ChangedFile) -> Iterator[str]:
+    """What the file defines; a comparison that the change added is no part of what is tested."""
+    old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
+    known = {name for name, _, _ in names_of(old)} if old is not None else set()
+    names = {name for name, _, _ in names_of(new)} if new is not None else set()
+    yield from (name for name in names if name in known or not _COMPARES.search(name))

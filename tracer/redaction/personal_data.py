@@ -11,13 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tracer.redaction.gate import Called, Key
-from tracer.redaction.rule_set import Find, compiled, literals, luhn
+from tracer.redaction.rule_set import Find, compiled, literals, luhn, of_bytes
 
 _RANK = 6
 _EMAIL = (
     r"[A-Za-z0-9_\x80-\xff][A-Za-z0-9._%+\x80-\xff-]{0,63}"
     r"@[A-Za-z0-9\x80-\xff](?:[A-Za-z0-9\x80-\xff-]{0,62}\.){1,8}[A-Za-z]{2,24}"
 )
+_AT = of_bytes(rb"[\w.%+\x80-\xff-]@[A-Za-z0-9\x80-\xff]")
+_NAME_BYTES, _HOST_BYTES = 2 * 64, 2 * 8 * 64 + 32  # at most, on either side
 _FILE_ENDINGS = frozenset(
     b"css dot gif gz html jpeg jpg js json mjs php png svg tar tgz toml ts tsx txt webp whl xml yaml yml".split()
 )
@@ -149,10 +151,15 @@ class People:
                 yield Find(start, end, _RANK, "phone-number", data[start:end])
 
     def _emails(self, data: bytes) -> Iterator[Find]:
-        for match in self._email.finditer(data):
-            start, end = match.span(0)
-            if _is_email(match.group(0), data[end : end + 1]):
-                yield Find(start, end, _RANK, "email", match.group(0).lower())
+        """Around each sign that may be an address's: RE2 takes 20 times as long to look for the names before it."""
+        reach = 0
+        for sign in _AT.finditer(data):
+            at = sign.start()
+            match = self._email.search(data, max(reach, at - _NAME_BYTES), at + _HOST_BYTES) if at >= reach else None
+            if match is not None:
+                start, reach = match.span(0)
+                if _is_email(match.group(0), data[reach : reach + 1]):
+                    yield Find(start, reach, _RANK, "email", match.group(0).lower())
 
     def _named(self, data: bytes) -> Iterator[Find]:
         for match in self._name_pattern.finditer(data):

@@ -6,8 +6,9 @@ Each rule sees the text as it is and as its readers see it (`tracer.redaction.vi
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from tracer.redaction.gate import Called, Gate
@@ -17,6 +18,8 @@ from tracer.redaction.views import Layer, View, collapsed, layers_of
 
 _MAX_LOOKS = 12
 _LEVELS = 3
+_NEAR = 16_384  # on either side of a mark that is seen together with it
+_LEFT_OUT = b"\n\0\n"
 
 
 class _Finder(Protocol):
@@ -57,13 +60,14 @@ class Scanner:
         found = self._look(collapsed(data, ((s, e, b"\0") for s, e in standing)) if standing else _same(data))
         if not found:
             return []
-        marks = _settled(found, standing)
+        marks = fresh = _settled(found, standing)
         for _ in range(_MAX_LOOKS):
-            more = self._look(collapsed(data, _seen_next(marks, standing)))
+            more = self._look(collapsed(data, _seen_next(data, marks, standing, fresh)))
             if not more:
                 break
             found += more
-            marks = _settled(found, standing)
+            before, marks = set(marks), _settled(found, standing)
+            fresh = [mark for mark in marks if mark not in before]
         return marks
 
     def suspects(self, data: bytes) -> list[tuple[int, int]]:
@@ -111,9 +115,40 @@ def _moved(find: Find, layers: tuple[Layer, ...]) -> Find:
     return find._replace(start=start, end=end)
 
 
-def _seen_next(marks: Iterable[Mark], standing: Iterable[tuple[int, int]]) -> list[tuple[int, int, bytes]]:
+def _seen_next(
+    data: bytes, marks: Iterable[Mark], standing: Iterable[tuple[int, int]], fresh: Iterable[Mark]
+) -> Iterator[tuple[int, int, bytes]]:
+    """What a second run changes around the `fresh` marks: elsewhere it sees what was seen before."""
     made = [(mark.start, mark.end, b"\0" if mark.replacement is None else mark.replacement) for mark in marks]
-    return sorted([*made, *((start, end, b"\0") for start, end in standing)])
+    changes = sorted([*made, *((start, end, b"\0") for start, end in standing)])
+    at = place = 0
+    for first, last in _windows(data, fresh):
+        place = bisect_left(changes, first, lo=place, key=itemgetter(0))
+        start = max(first, changes[place - 1][1]) if place else first
+        if start > at:
+            yield at, start, _LEFT_OUT
+        at = max(at, last)
+        while place < len(changes) and changes[place][0] < at:
+            yield changes[place]
+            at = max(at, changes[place][1])
+            place += 1
+    if at < len(data):
+        yield at, len(data), _LEFT_OUT
+
+
+def _windows(data: bytes, marks: Iterable[Mark]) -> Iterator[tuple[int, int]]:
+    """Whole lines around each mark, without overlaps."""
+    first = last = -1
+    for mark in marks:
+        start = data.rfind(b"\n", 0, max(mark.start - _NEAR, 0)) + 1
+        stop = data.find(b"\n", mark.end + _NEAR)
+        if first >= 0 and start > last:
+            yield first, last
+            first = -1
+        first = start if first < 0 else first
+        last = len(data) if stop < 0 else stop + 1
+    if first >= 0:
+        yield first, last
 
 
 def _settled(finds: Iterable[Find], standing: list[tuple[int, int]]) -> list[Mark]:

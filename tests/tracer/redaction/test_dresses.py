@@ -150,6 +150,46 @@ def test_a_dressed_canary_is_caught(redactor: ProjectRedactor, canaries: list[Po
         assert not leaks(canary, take_off(value["output"])), (dress, canary.rule)
 
 
+PASSWORD = "oQpkn2t1HixmzfZf"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        # An ordinary word is cut; a sign that is no letter is; what stands beside the secret is.
+        (
+            f"{'the job ended, and what it told is: Error: request fai':>60}\n    led: ghp_{'aB3dE6gH9' * 4}",
+            "aB3dE6gH9",
+        ),
+        (f"{'started with postgres://app:' + PASSWORD:>60}\n    @db.internal:5432/app", PASSWORD),
+        (
+            f"{'GET / HTTP/1.1 Cookie: sessionid=':>60}\n    ys5c0ncyr7t8xm8gqcor44qzi11b7pio; theme=dark",
+            "ys5c0ncyr7t8",
+        ),
+        (f"{'settings: password: ' + chr(39):>72}\nGE$Aoq%/l5Fv0w6Cg/@:iWO'", "l5Fv0w6Cg"),
+        # A soft break at a width that lines are wrapped at as well.
+        (f"{'it was sk-' + 'aB3dE6gH9' * 4:>71}=\r\n{'zQ4rT7' * 4}", "zQ4rT7"),
+    ],
+)
+def test_a_wrap_hides_nothing_wherever_it_cuts(redactor: ProjectRedactor, text: str, secret: str) -> None:
+    assert secret not in redactor.redact_text(text)[0]
+    assert secret not in str(redactor.redact_value({"output": text}).value)
+    assert secret not in str(redactor.redact_value({text: 1}).value)
+
+
+def test_a_log_whose_lines_are_as_wide_as_a_wrap_is_no_wrapped_text(redactor: ProjectRedactor) -> None:
+    line = "2026-11-22 10:00:00 status half-configured libsystemd0:amd64 252.38-1"
+    assert not list(joined_views(f"{line:.<72}\n{line:.<72}\n".encode()))
+
+
+def test_what_a_mark_uncovers_beside_it_is_seen_far_into_a_text(redactor: ProjectRedactor) -> None:
+    text = "ordinary words of a log line\n" * 9000
+    hidden = f"{text}sk-{'aB3dE6gH9' * 4}\n{text}joe@example.com\n{text}"
+    redacted, counts = redactor.untruncated().redact_text(hidden)
+    assert counts == {"secret-key": 1, "email": 1}
+    assert redactor.untruncated().redact_text(redacted) == (redacted, {})
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tracer.redaction import personal_data
+from tracer.redaction.rule_set import compiled
+
 
 @pytest.mark.parametrize(
     ("text", "rule"),
@@ -82,3 +85,22 @@ def test_paths_of_others_are_no_part_of_ours(make) -> None:
 def test_a_conversation_keeps_its_paths(make) -> None:
     value = {"workspace": "/home/janedoe/proj"}
     assert make(project_root=Path("/home/janedoe/proj")).redact_value(value) == (value, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "joe@example.com,ann@example.com;<bob@example.com>",
+        "a" * 70 + "@example.com",
+        "é" * 64 + "@example.com x@y z",
+        "one@two@three.example.com",
+        "@" * 40 + "joe@example.com",
+        "joe@" + "a.b" * 40 + ".com",
+        "no address @ all, nor@ here",
+    ],
+)
+def test_addresses_are_looked_for_around_their_sign_and_are_those_of_the_whole_text(text: str) -> None:
+    data = text.encode()
+    people = personal_data.People(personal_data.Identity(), keep_paths=True)
+    found = [(find.start, find.end) for find in people.finds(data, frozenset({"email"}))]
+    assert found == [match.span(0) for match in compiled(personal_data.PATTERNS["email"]).finditer(data)]

@@ -38,8 +38,8 @@ def fold_qa(facts: Iterable[QaFact]) -> Qa | None:
 
 Step = Literal["schema", "checkout", "tests", "judge", "materialize"]
 STEPS: Final[tuple[Step, ...]] = ("schema", "checkout", "tests", "judge", "materialize")
-NOTES: Final = frozenset({"profile", "consent"})
-"""Facts that are no check's result: the QA profile that somebody assigned, the consent that was withdrawn."""
+NOTES: Final = frozenset({"profile", "alternatives", "consent"})
+"""Facts that are no check's result: QA profile and other right fixes that somebody gave, consent that was withdrawn."""
 _VERSION: Final = "1"
 
 

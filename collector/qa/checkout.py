@@ -319,6 +319,16 @@ class CodeStore:
 
         return await self._blocking(made)
 
+    async def patched(self, tree: str, diff: bytes) -> str | None:
+        """The tree with a diff applied; None where git refuses it."""
+        git = self._git.with_index(self._folder / "patch-index")
+        try:
+            await self._blocking(lambda: git.run("read-tree", tree))
+            await self._blocking(partial(_apply, git, diff))
+            return await self._blocking(lambda: git.line("write-tree"))
+        except GitError:
+            return None
+
     def _lines(self, tree: str, paths: Iterable[str]) -> list[bytes]:
         return [line for line in self._git.run("ls-tree", "-z", tree, "--", *paths).split(b"\0") if line]
 

@@ -8,6 +8,7 @@ all the same, and the trace ends `qa_failed` instead of `complete`.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.judge.port import Judge
 from collector.judge.step import prepared_step, verdict_of
+from collector.patches import parse_patch
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, mirror_of, session_end
 from collector.qa.profiles import (
     PROFILE_FILE,
@@ -43,6 +45,8 @@ from collector.qa.sandbox.owners import is_dead, owner_name, scratch_folder
 from collector.qa.sandbox.port import Sandbox
 from collector.qa.settings import QaSettings
 from collector.store.port import QaFact, TraceRow, TraceStore
+from runner.checks.harness import is_harness
+from runner.gate.file_roles import is_test_file
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import Runner
 from tracer.clock import monotonic, new_id, now_epoch_ms
@@ -337,6 +341,7 @@ class _Run:
         plan, code, checkout = prepared
         sandbox = await self._sandbox(plan.image)
         facts, image_id = await sandbox.facts(plan.image), await sandbox.image_id(plan.image)
+        noted = (self._facts.note("alternatives") or {}).get("patches") or []
         key = key_of(
             "tests",
             [checkout.base, checkout.tested_base, checkout.head, checkout.tested_head],
@@ -345,10 +350,12 @@ class _Run:
             [image_id, facts.name, list(facts.lacks)],
             self._settings.as_json(),
             self._facts.marker("tests"),
+            *([noted] if noted else []),
         )
         if self._facts.done("tests", key) is not None:
             self._progress("tests: done before")
             return
+        given = [(each["name"], await self._collector.contents.read(each["diff_blob_id"])) for each in noted]
         where = "" if image_id.startswith("host:") else f", {plan.image}"
         self._progress(f"tests: {plan.shown} in {facts.name} {facts.version}{where}")
         step = TestsStep(
@@ -359,6 +366,7 @@ class _Run:
             settings=self._settings,
             keep=partial(self._collector.keep_result, self._row.trace_id),
             folder=folder,
+            given=given,
             report=report_text(Task.model_validate(self._row.metadata["task"])),
             progress=self._progress,
         )
@@ -421,6 +429,23 @@ async def assign_profile(
         raise UsageError("the profile cannot be read", why=refusal.detail, next_step="docs/qa.md lists its keys")
     fact = QaFact("profile", new_id(), now_epoch_ms(), {**note, "approved": approved})
     await collector.store.append_qa_fact(trace_id, fact)
+
+
+async def note_alternatives(collector: Collector, trace_id: str, patches: Mapping[str, bytes]) -> None:
+    """Have the fix's tests tried with these other right fixes, diffs of the base by name, in place of earlier ones.
+
+    Raises UsageError: one is no diff, or changes tests or what steers them.
+    """
+    for name, diff in patches.items():
+        paths = [os.fsdecode(file.path) for file in parse_patch(diff)]
+        if other := [path for path in paths if is_test_file(path) or is_harness(path)]:
+            raise UsageError(
+                f"{name!r} is no alternative", why=f"it changes {other[0]!r}", next_step="take its tests out of it"
+            )
+    kept = [
+        {"name": name, "diff_blob_id": await collector.keep_result(trace_id, diff)} for name, diff in patches.items()
+    ]
+    await collector.store.append_qa_fact(trace_id, QaFact("alternatives", new_id(), now_epoch_ms(), {"patches": kept}))
 
 
 def _scripts(files: Mapping[str, bytes]) -> dict[str, str]:

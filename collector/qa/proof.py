@@ -153,7 +153,13 @@ def are_several(passed: Mapping[str, Collection[str]]) -> bool:
 
 
 def flags_of(
-    *, told: Sequence[str], several: bool, strength: int | None, cheated: Sequence[str], pinned: bool
+    *,
+    told: Sequence[str],
+    several: bool,
+    strength: int | None,
+    cheated: Sequence[str],
+    refused: Sequence[str],
+    pinned: bool,
 ) -> list[JsonValue]:
     """What is doubtful about a proof, by name."""
     found = {
@@ -161,6 +167,7 @@ def flags_of(
         "several_bugs": several,
         "weak_tests": strength is not None and strength < _WEAK,
         "cheatable": bool(cheated),
+        "too_narrow": bool(refused),
         "image_not_pinned": not pinned,
     }
     return [name for name, holds in found.items() if holds]

@@ -78,6 +78,8 @@ class TestsStep:
     folder: Path
     report: str = ""
     """The bug report's text."""
+    given: Sequence[tuple[str, bytes]] = ()
+    """Other right fixes as diffs of the base, by name."""
     progress: Progress = field(default=lambda _: None)
     layers: dict[Phase, Path] = field(default_factory=dict)
 
@@ -250,10 +252,18 @@ class TestsStep:
                 if file.after is not None:
                     tree = await self.code.with_files(self.checkout.tested_base, {file.path: file.after})
                     parts[file.path] = fixed & await self._passing(tree, own, file.path)
+        others = await self._alternatives()
+        fit = [(name, tree) for name, tree in others if tree is not None]
+        refused = [name for name, tree in fit if not fixed <= await self._passing(tree, own, name)]
         tried = noticed + len(survivors)
         strength = round(100 * noticed / tried) if tried else None
         flags = flags_of(
-            told=told, several=are_several(parts), strength=strength, cheated=cheated, pinned=bool(facts.pinned)
+            told=told,
+            several=are_several(parts),
+            strength=strength,
+            cheated=cheated,
+            refused=refused,
+            pinned=bool(facts.pinned),
         )
         worth = "not tried" if strength is None else f"{noticed} of {tried} planted faults noticed"
         self.progress(f"tests: {worth}{'; ' if flags else ''}{', '.join(map(str, flags))}")
@@ -266,6 +276,9 @@ class TestsStep:
                 "survivors": survivors,
                 "cheats": len(_CHEATS),
                 "cheated": list(cheated),
+                "alternatives": len(others),
+                "refused": list(refused),
+                "not_applied": [name for name, tree in others if tree is None],
                 "told_by_report": list(told[:_MOST_PARTS]),
             },
         }
@@ -298,6 +311,16 @@ class TestsStep:
             if left and not list(looks_for_runner(sorted_out.product)):
                 found.append((name, await self.code.with_files(base, {**left, **sorted_out.written})))
         return found
+
+    async def _alternatives(self) -> list[tuple[str, str | None]]:
+        """Other right fixes, each with its tree: those that were given (None: it does not apply), and rewrites."""
+        from collector.qa.rewrites import rewrites_of  # tree-sitter, where a proof is tried
+
+        given = [(name, await self.code.patched(self.checkout.tested_base, diff)) for name, diff in self.given]
+        return [*given, *[
+            (way.name, await self.code.with_files(self.checkout.tested_head, way.files))
+            for way in rewrites_of(self.checkout.product)
+        ]]  # fmt: skip
 
     async def _passing(self, tree: str, own: Plan, label: str) -> set[str]:
         """The tests that pass on a tree."""

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Literal
 
 import tree_sitter
@@ -65,7 +65,12 @@ class Target:
 def targets_of(files: Sequence[ChangedFile]) -> tuple[Target, ...]:
     """The changed functions of product code, in the order of the text."""
     changed = line_map(files)
-    return tuple(chain.from_iterable(_targets(file, changed[file.path]) for file in files if file.path in changed))
+    found = (
+        _target(source, function, changed[file.path].added)
+        for file, source, functions in changed_functions(files)
+        for function in functions
+    )
+    return tuple(target for target in found if target is not None)
 
 
 def in_turns(targets: Sequence[Target]) -> Iterator[Mutant]:
@@ -74,23 +79,29 @@ def in_turns(targets: Sequence[Target]) -> Iterator[Mutant]:
         yield from (mutant for mutant in turn if mutant is not None)
 
 
-def _targets(file: ChangedFile, lines: FileLines) -> Iterator[Target]:
-    text = file.after
-    if text is None or file.too_large or file.unstable:
-        return
-    if is_test_file(file.path) or is_test_double(file.path):
-        return
-    source = None if is_generated(file.path, text) else open_source(file.path, text)
-    if source is None or source.tree is None or source.language.name not in LANGUAGES or source.text != text:
-        return
-    touched = lines.added | _around_removed(lines)
-    for function in source.nodes(source.language.functions):
-        first, last = function.start_point.row + 1, function.end_point.row + 1
-        if touched.isdisjoint(range(first, last + 1)) or not _is_own(source, function):
+def changed_functions(files: Sequence[ChangedFile]) -> Iterator[tuple[ChangedFile, Source, list[tree_sitter.Node]]]:
+    """The functions of product code that the change touches, by file; those of languages that we know."""
+    changed = line_map(files)
+    for file in files:
+        lines, text = changed.get(file.path), file.after
+        if lines is None or text is None or file.too_large or file.unstable:
             continue
-        target = _target(source, function, lines.added)
-        if target is not None:
-            yield target
+        if is_test_file(file.path) or is_test_double(file.path):
+            continue
+        source = None if is_generated(file.path, text) else open_source(file.path, text)
+        if source is None or source.tree is None or source.language.name not in LANGUAGES or source.text != text:
+            continue
+        touched = lines.added | _around_removed(lines)
+        yield (
+            file,
+            source,
+            [
+                function
+                for function in source.nodes(source.language.functions)
+                if not touched.isdisjoint(range(function.start_point.row + 1, function.end_point.row + 2))
+                and _is_own(source, function)
+            ],
+        )
 
 
 def _target(source: Source, function: tree_sitter.Node, lines: frozenset[int]) -> Target | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from repl.commands.captures.collector import find_row
@@ -28,13 +29,16 @@ _VERDICTS: Final = {
 
 async def qa(context: Context, arguments: Namespace) -> int:
     from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms
-    from collector.qa.pipeline import assign_profile, request_step, run_qa
+    from collector.qa.pipeline import assign_profile, note_alternatives, request_step, run_qa
     from collector.qa.sandbox.choose import SandboxChooser
     from collector.qa.settings import qa_settings
 
     settings = context.settings()
     chosen = qa_settings(settings, cache=context.state_dir.root / "qa-cache")
     profile = _profile(context, arguments.profile)
+    given = _alternatives(context, arguments.alternative or ())
+    if given and arguments.where is not None:
+        raise UsageError("--alternative is for one trace", next_step="name the trace instead of --where")
     if arguments.where is not None and arguments.trace is not None:
         raise UsageError("a trace and --where exclude each other", next_step="give one of them")
     results: list[dict[str, Any]] = []
@@ -45,6 +49,8 @@ async def qa(context: Context, arguments: Namespace) -> int:
             for trace_id in await _chosen(collector, arguments):
                 if profile is not None:
                     await assign_profile(collector, trace_id, profile, approved=True)
+                if given:
+                    await note_alternatives(collector, trace_id, given)
                 if arguments.again:
                     await collector.request_qa(trace_id)
                 for step in arguments.step or ():
@@ -90,6 +96,13 @@ def _profile(context: Context, text: str | None) -> str | dict[str, Any] | None:
     if isinstance(found, Refusal):
         raise UsageError(f"the profile {text!r} cannot be read", why=found.detail, next_step="docs/qa.md has its keys")
     return found
+
+
+def _alternatives(context: Context, names: Sequence[str]) -> dict[str, bytes]:
+    try:
+        return {(path := context.folder / name).name: path.read_bytes() for name in names}
+    except OSError as error:
+        raise UsageError("an alternative cannot be read", why=error, next_step="--alternative FILE.patch") from error
 
 
 async def _chosen(collector: Collector, arguments: Namespace) -> list[str]:
@@ -159,6 +172,8 @@ def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> Non
         noticed = f"{trials['noticed']} of {count_text(trials['faults'], 'planted fault')} noticed"
         flags = f"  ({', '.join(proof['flags'])})" if proof["flags"] else ""
         output.line(f"        {noticed}, {len(trials['cheated'])} of {trials['cheats']} cheats pass{flags}")
+        if refused := trials.get("refused"):
+            output.line(f"        refused though right: {one_line('; '.join(refused))}")
     rows = proof["tests"]
     if not table:
         rows = [row for row in rows if row["touched"] or row["flaky"] or row["before"] != row["after"]][:_ROWS]

@@ -344,6 +344,8 @@ QA_COMMANDS: tuple[Command, ...] = (
             Flag("--again", "do every step again"),
             Flag("--profile", "test by the repository's qa.toml, what was recorded, or a file's [qa]; approves it",
                  "repository|recorded|FILE", values="file"),
+            Flag("--alternative", "another right fix, as a diff of the base, that the tests must accept too", "PATCH",
+                 repeat=True, values="file"),
             Flag("--where", "check every finalized capture that fulfils this condition", "CONDITION"),
             _TABLE,
         ),

@@ -17,10 +17,10 @@ import pytest
 
 from collector.collector import Collector
 from collector.judge.rubric_judge import RubricJudge
-from collector.patches import tree_patch
+from collector.patches import make_patch, tree_patch
 from collector.qa import profiles
 from collector.qa.dependencies import KeptLayers
-from collector.qa.pipeline import SandboxFor, assign_profile, request_step, run_qa
+from collector.qa.pipeline import SandboxFor, assign_profile, note_alternatives, request_step, run_qa
 from collector.qa.profiles import normal_image
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox.choose import SandboxChooser
@@ -635,4 +635,38 @@ async def test_a_proof_is_tried_by_faults_cheats_and_parts_of_the_fix(
     assert {each["path"] for each in trials["survivors"]} == {"twice.py"}, "nobody tests what it does with 0"
     assert (trials["cheats"], trials["cheated"]) == (9, [])
     assert {"several_bugs", "image_not_pinned"} <= set(proof["flags"])
-    assert "fix_in_report" not in proof["flags"]
+    assert not {"fix_in_report", "too_narrow"} & set(proof["flags"])
+    assert (trials["alternatives"], trials["refused"]) == (1, []), "a name for what is returned"
+
+
+async def test_tests_that_refuse_the_same_fix_in_other_words_or_another_right_one_are_too_narrow(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    half = "def half(x):\n    part = x / {}\n    return part\n"
+    test = (
+        "import pathlib\nimport unittest\nfrom half import half\n\n\nclass Half(unittest.TestCase):\n"
+        "    def test_half(self):\n        self.assertEqual(half(6), 3)\n"
+        '        self.assertIn("part = x / ", pathlib.Path("half.py").read_text())\n'
+    )
+    repository = a_repository(
+        tmp_path, base={"half.py": half.format(3)}, head={"half.py": half.format(2), "test_half.py": test}
+    )
+    settings = quick_settings(tmp_path, trials=1)
+    settings = replace(settings, lists=replace(settings.lists, commands=("python3 -m unittest",)))
+    trace_id = await send_session(collector, repository, profile={"runner": "custom", "command": "python3 -m unittest"})
+    flags = []
+    other = make_patch("half.py", half.format(3).encode(), b"def half(x):\n    return x * 0.5\n")
+    gone = make_patch("half.py", b"a\n", b"b\n")
+    for given in ({}, {"other.patch": other, "gone.patch": gone}):
+        if given:
+            await note_alternatives(collector, trace_id, given)
+        qa = await _check(collector, trace_id, tmp_path, sandbox, settings=settings)
+        proof = qa["tests"]["detail"]["proof"]
+        flags.append((proof["verdict"], "too_narrow" in proof["flags"], proof["trials"]["refused"]))
+    assert flags == [
+        ("proven", True, ["other names for variables"]),
+        ("proven", True, ["other.patch", "other names for variables"]),
+    ]
+    assert proof["trials"]["not_applied"] == ["gone.patch"]
+    with pytest.raises(UsageError, match="no alternative"):
+        await note_alternatives(collector, trace_id, {"t": make_patch("test_half.py", b"", b"x\n")})

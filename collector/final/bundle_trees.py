@@ -36,6 +36,13 @@ def commit_of(git: Git, tree: str, message: str) -> str:
     return git.run("commit-tree", tree, "-m", message, env=_NOBODY).decode("ascii").strip()
 
 
+def is_tree_file(file: BinaryIO) -> bool:
+    """Whether the base's tree stands there in place of a bundle; the file is at its start again."""
+    head = file.read(_HEAD)
+    file.seek(0)
+    return is_tree_patch(head)
+
+
 class Entry(NamedTuple):
     """One path of a tree: git's mode and the object's id."""
 
@@ -109,7 +116,7 @@ class Trees:
             with bundle, path.open("wb") as file:
                 shutil.copyfileobj(bundle, file, 1 << 20)
             with path.open("rb") as file:
-                alone = is_tree_patch(file.read(_HEAD))
+                alone = is_tree_file(file)
             if alone and not self._has_base:
                 self._take_tree(path)
             elif not alone:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, BinaryIO, ClassVar, Final, Protocol
 
 import orjson
 from pydantic import ValidationError
@@ -43,6 +44,10 @@ class Source(Protocol):
         """A blob's bytes, checked; None where it is not here. Raises `TraceError` where it is damaged."""
         ...
 
+    async def file(self, blob_id: str) -> BinaryIO | None:
+        """As `read`, as a file that the caller closes: bundles are not held in memory."""
+        ...
+
 
 class StoreSource:
     """A trace in a collector's store; made by `open`."""
@@ -74,6 +79,12 @@ class StoreSource:
     async def read(self, blob_id: str) -> bytes | None:
         try:
             return await self._contents.read(blob_id)
+        except NotFoundError:
+            return None
+
+    async def file(self, blob_id: str) -> BinaryIO | None:
+        try:
+            return await self._contents.open(blob_id)
         except NotFoundError:
             return None
 
@@ -113,6 +124,15 @@ class DocumentSource:
         if blob_id_of(data) != blob_id:
             raise TraceError(f"blob {blob_id!r} is damaged", why="its inline bytes have another sha256")
         return data
+
+    async def file(self, blob_id: str) -> BinaryIO | None:
+        if blob_id in self._inline or self._contents is None:
+            data = await self.read(blob_id)
+            return None if data is None else io.BytesIO(data)
+        try:
+            return await self._contents.open(blob_id)
+        except NotFoundError:
+            return None
 
 
 def load_document(path: Path) -> tuple[dict[str, Any], TraceDocument]:

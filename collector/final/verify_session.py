@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import io
 import re
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from collector.final.bundle_trees import CommitTree, Trees
+from collector.final.bundle_trees import CommitTree, Trees, is_tree_file
 from collector.final.document import document_chunks
 from collector.final.replay import (
     NO_BASE,
@@ -37,7 +36,7 @@ from collector.final.replay import (
     read_diff,
 )
 from collector.final.trace_source import Source
-from collector.patches import FilePatch, PatchError, apply_patch, is_tree_patch, parse_patch
+from collector.patches import FilePatch, PatchError, apply_patch, parse_patch
 from collector.store.port import TraceStore
 from tracer.capture.canonical import canonical_json
 from tracer.capture.events import CommitEvent
@@ -166,8 +165,11 @@ class _Run:
         missing: list[str] = []
         for blob_id in await self.source.blob_ids():
             try:
-                if await self.source.read(blob_id) is None:
+                file = await self.source.file(blob_id)
+                if file is None:
                     missing.append(blob_id)
+                else:
+                    file.close()
             except TraceError as error:
                 self.replay.wrong(0, "", error.line)
                 self.base_text = "none: a stored content is damaged"
@@ -184,15 +186,16 @@ class _Run:
         tree_id = state.bundle_blob_id if state is not None and repo.bundle_blob_id is None else None
         if repo.bundle_blob_id is None and tree_id is None:
             return
-        bundle = await self.source.read(repo.bundle_blob_id or tree_id or "")
-        if tree_id is not None and bundle is not None and not is_tree_patch(bundle):
+        bundle = await self.source.file(repo.bundle_blob_id or tree_id or "")
+        if tree_id is not None and bundle is not None and not is_tree_file(bundle):
+            bundle.close()
             return
         if bundle is None:
             self.base_text = "none: the bundle of the base commit is not stored here"
             return
         self.trees = Trees(self.folder, commit=repo.commit_base)
         try:
-            await asyncio.to_thread(self.trees.add_bundle, io.BytesIO(bundle), what="the bundle of the base commit")
+            await asyncio.to_thread(self.trees.add_bundle, bundle, what="the bundle of the base commit")
             self.base = await asyncio.to_thread(self.trees.commit, repo.commit_base, what="the base commit")
         except TraceError as error:
             self.replay.wrong(0, "", error.line)
@@ -259,12 +262,12 @@ class _Run:
 
     async def _final_commit(self, trees: Trees, sha: str, bundle_id: str | None) -> CommitTree | None:
         if bundle_id is not None and not trees.is_tree_alone:
-            bundle = await self.source.read(bundle_id)
+            bundle = await self.source.file(bundle_id)
             if bundle is None:
                 self.replay.cannot_test(0, "", "the bundle of the final commit is not stored here")
                 return None
             try:
-                await asyncio.to_thread(trees.add_bundle, io.BytesIO(bundle), what="the bundle of the final commit")
+                await asyncio.to_thread(trees.add_bundle, bundle, what="the bundle of the final commit")
                 return await asyncio.to_thread(trees.commit, sha, what="the final commit")
             except TraceError as error:
                 self.replay.wrong(0, "", error.line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from collector.final.trace_source import DocumentSource
 from collector.final.verify_session import Report, document_hash_agrees, verify_source
 from collector.intake.redact_code import TraceMap
-from collector.patches import make_patch
+from collector.patches import make_patch, tree_patch
 from tests.collector.final.sessions import CALC, Session, blob_id, bug_fix
 from tracer.capture.canonical import canonical_json
 from tracer.errors import TraceError
@@ -34,6 +35,35 @@ async def test_a_whole_session_is_proved_up_to_its_final_commit(tmp_path: Path) 
     assert report.tree == session.git("rev-parse", "HEAD^{tree}")
     written = {p.relative_to(tmp_path / "tree").as_posix(): p.read_bytes() for p in (tmp_path / "tree").rglob("*.*")}
     assert written == {name: (session.folder / name).read_bytes() for name in session.git("ls-files").split()}
+
+
+async def test_bundles_are_not_read_into_memory(tmp_path: Path) -> None:
+    session = bug_fix(tmp_path / "repo")
+    source = DocumentSource(session.model(), None)
+    read, whole = source.read, []
+
+    async def noted(blob_id: str) -> bytes | None:
+        whole.append(blob_id)
+        return await read(blob_id)
+
+    async def file(blob_id: str) -> io.BytesIO:
+        return io.BytesIO(session.blobs[blob_id])
+
+    source.read, source.file = noted, file  # type: ignore[method-assign, assignment]
+    assert (await verify_source(source)).status == "verified"
+    assert session.bundle not in whole
+    assert session.final_state["bundle_blob_id"] not in whole
+
+
+async def test_a_session_is_proved_from_the_tree_of_its_base_alone(tmp_path: Path) -> None:
+    session = bug_fix(tmp_path / "repo")
+    base = session.create()["repo"]["commit_base"]
+    names = session.git("ls-tree", "-r", "--name-only", base).split()
+    files = [(name, "100644", session.git("show", f"{base}:{name}").encode() + b"\n") for name in names]
+    session.final_state["bundle_blob_id"] = session.put(tree_patch(files, left_out=0))
+    session.bundle = None
+    report = await verified(session)
+    assert (report.status, report.base) == ("verified", f"the redacted tree of commit {base}")
 
 
 async def test_without_the_final_bundle_the_final_diff_is_what_is_compared(tmp_path: Path) -> None:

@@ -277,14 +277,13 @@ def test_the_criterion_of_the_guide_passes_the_test_of_the_guide_and_explains_it
 
 @pytest.mark.torture  # a whole run
 def test_the_agent_of_the_guide_mends_the_project_of_the_guides(shop: Path, shown: list[Path]) -> None:
-    agents = f'[agents]\nmine = ["{sys.executable}", "{shown[2]}"]\n'
-    config = shop.parent / "home" / ".config" / "pm-orchestrator"
-    config.mkdir(parents=True)
-    (config / "config.toml").write_text(agents)
-    (config / "config.toml").chmod(0o600)
-    environ = {"PYTHONPATH": str(ROOT), "HOME": str(shop.parent / "home"), "XDG_CONFIG_HOME": str(config.parent)}
+    page = (DOCS / "guides" / "plug-ins.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    block = block.replace('"python3"', f'"{sys.executable}"').replace("/path/to/agent.py", str(shown[2]))
+    home, path = shop.parent / "home", f"{shop.parent / 'bin'}:{os.environ['PATH']}"
+    environ = {"PYTHONPATH": str(ROOT), "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "PATH": path}
     ran = subprocess.run(
-        [shop.parent / "bin" / "pm", "run", "--executor", "acp:mine", "--no-input", "total() adds 1: fix it"],
+        ["bash", "-eu", "-c", block],
         cwd=shop, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr

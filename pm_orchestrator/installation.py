@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution, distributions
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +49,9 @@ def explain() -> Broken | None:
             if owner is not None:
                 return Broken(what, f"it was overwritten by the package {owner!r}", _OWN_PLACE)
             return Broken(what, "it was changed or removed after pm was installed", f"install pm again: {_again()}")
+    for name in _missing():
+        what = f"the installation is broken: the package {name!r} is missing"
+        return Broken(what, "pm needs it, and it was not installed or was removed", f"install pm again: {_again()}")
     for room in ROOMS:  # all that an editable installation can be asked for
         found = place_of(room)
         if found != own_place(room):
@@ -61,6 +67,15 @@ def _again() -> str:
             return command
     installer = (distribution(_DISTRIBUTION).read_text("INSTALLER") or "pip").strip()
     return _AGAIN.get(installer, f"with {installer}, which installed it")
+
+
+def _missing() -> Iterator[str]:
+    """The packages that the base needs and that are not installed."""
+    with suppress(PackageNotFoundError):
+        for requirement in distribution(_DISTRIBUTION).requires or ():
+            name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+            if ";" not in requirement and not any(True for _ in distributions(name=name)):
+                yield name
 
 
 def _recorded_files() -> list[PackagePath]:

@@ -94,6 +94,17 @@ def test_what_was_changed_or_removed_is_told(installed: Path, change: str) -> No
     ]
 
 
+def test_a_package_that_the_base_needs_and_is_not_there_is_told_with_its_name(installed: Path) -> None:
+    metadata = next(installed.glob("*.dist-info")) / "METADATA"
+    wants = ["acme-service>=2 ; extra == 's3'", "pm_orchestrator", "google-re2.2>=1.1"]
+    metadata.write_text(metadata.read_text() + "".join(f"Requires-Dist: {one}\n" for one in wants))
+    assert explained(installed) == [
+        "the installation is broken: the package 'google-re2.2' is missing",
+        "pm needs it, and it was not installed or was removed",
+        "install pm again: pip install --force-reinstall pm-orchestrator",
+    ]
+
+
 @pytest.mark.parametrize(
     ("left", "told"),
     [

@@ -30,6 +30,9 @@ def _table(name: str) -> Mapping[str, frozenset[str]]:
 _HOLDERS: Final[Mapping[str, Runner]] = _WORDS["holders"]
 _DEEPEST: Final = 3
 _MOST_TEXT: Final = 256 << 10
+_MOST_NEEDED: Final = 6
+_TARGET: Final = re.compile(r"[\w.][\w./-]*")
+_ASSIGNED: Final = re.compile(r"(?m)^(?:export )?([\w.-]+)[ \t]*[:?]*=[ \t]*([^\n#$]*?)[ \t]*$")
 _PREFIXES: Final[Mapping[str, int]] = _WORDS["prefixes"]
 _RUNNING: Final[Mapping[str, str]] = _WORDS["running"]
 _CUSTOM: Final = frozenset(_WORDS["custom"])
@@ -122,10 +125,20 @@ def target_lines(folder: str, program: str, target: str) -> str:
             continue
         if manager:
             return _script(text, target)
-        begins = rf"^@?{re.escape(target)}\b[^:\n]*:(?!=)[^\n]*\n"
-        rule = re.search(rf"(?m){begins}((?:[ \t]+[^\n]*\n?|\n)*)", f"{text}\n")
-        return re.sub(r"(?m)^[ \t]+[@-]*", "", rule[1]) if rule else ""
+        begins = rf"^@?{re.escape(target)}(?![\w.-])[^:\n]*::?(?!=)(?P<needed>[^;#\n]*)(?:;(?P<beside>[^\n]*))?[^\n]*\n"
+        rule = re.search(rf"(?m){begins}(?P<below>(?:[ \t]+[^\n]*\n?|\n)*)", f"{text}\n")
+        if rule is None:
+            return ""
+        needed = [f"{program} {name}" for name in rule["needed"].split()[:_MOST_NEEDED] if _TARGET.fullmatch(name)]
+        below = re.sub(r"(?m)^[ \t]+[@-]*", "", rule["below"])
+        return _with_values("\n".join([*needed, rule["beside"] or "", below]), text)
     return ""
+
+
+def _with_values(lines: str, makefile: str) -> str:
+    """With the makefile's own variables, as far as one line each gives them a plain value."""
+    values = dict(_ASSIGNED.findall(makefile))
+    return re.sub(r"\$[({]([\w.-]+)[)}]", lambda found: values.get(found[1], found[0]), lines)
 
 
 def _script(package: str, name: str) -> str:
@@ -285,7 +298,7 @@ def _unwrapped(words: list[str]) -> list[str]:
                 rest = ["python", *rest]
         elif base in _PREFIXES and len(words) > 1:
             rest = words[1:]
-            while rest and (rest[0].startswith("-") or ("=" in rest[0] and base == "env")):
+            while rest and (rest[0].startswith("-") or ("=" in rest[0] and base in {"env", "cross-env"})):
                 rest = rest[1:]
             rest = rest[_PREFIXES[base] :]
         else:

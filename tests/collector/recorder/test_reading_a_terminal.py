@@ -451,6 +451,14 @@ def test_each_word_of_the_table_does_what_its_table_says(line: str, holds: Calla
         ("make VERBOSE=1 -j4 verify", "make test"),
         ("make -n verify", None),
         ("make build", None),
+        ("make ci", "make test"),
+        ("make beside", "make test"),
+        ("make named", "make test"),
+        ("make A", None),
+        ("make circle", None),
+        ("just whole", "custom"),
+        ("npm exec jest", "custom"),
+        ("cross-env CI=1 nyc mocha", "custom"),
         ("uv run just verify", "custom"),
         ("just fmt", None),
         ("just endless", None),
@@ -460,10 +468,12 @@ def test_a_test_run_is_seen_through_what_starts_it(tmp_path: Path, line: str, ru
     scripts = '{"scripts": {"verify": "jest --ci", "lint": "eslint .", "everything": "npm run lint && npm run verify"}}'
     (tmp_path / "package.json").write_text(scripts)
     (tmp_path / "Makefile").write_text(
-        "A := b\nbuild: a.c\n\tcc a.c\n\nverify: build\n\t@echo tests\n\t-python -m pytest\n"
+        "A := b\nPY ?= .venv/bin/python\nbuild: a.c\n\tcc a.c\n\nverify: build\n\t@echo tests\n\t-python -m pytest\n"
+        "ci: build verify\nbeside: ; pytest\nnamed:\n\t$(PY) -m pytest\ncircle: circle\n"
     )
     (tmp_path / "justfile").write_text(
         "fmt:\n    ruff format\nverify flags='':\n    @cargo test {{flags}}\nendless:\n    just endless\n"
+        "whole: fmt verify\n"
     )
     found = read_line(line, inside=partial(target_lines, str(tmp_path))).test
     assert (found and found.runner) == runner

@@ -147,7 +147,7 @@ class Progress:
         advice = ""
         if elapsed >= 60:
             advice = " · Esc stops, nothing is lost" if self.prefix == "/" else " · Ctrl+C stops, nothing is lost"
-        elif now - max(self.since, self._heard) >= 10:
+        elif self.phase.startswith("asking") and now - max(self.since, self._heard) >= 10:
             advice = " · still waiting"
         if not columns or len(self.phase + text + advice) <= columns:
             return self.phase + text + advice

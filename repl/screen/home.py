@@ -192,7 +192,7 @@ class HomeScreen(TaskKeys):
             row
             for row in self.all_rows
             if row.task_id in going_on
-            or row.status in {"RUNNING", "AWAITING_RESPONSE"}
+            or row.status == "RUNNING"
             or wanted in f"{row.task_id} {row.title} {row.status}".lower()
         ]
         self.tasks.show(rows)

@@ -127,6 +127,7 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self.rows: Sequence[TaskRow] = ()
         self._priced = self._counted = False
+        self._judged = 0
 
     def show(self, rows: Sequence[TaskRow]) -> None:
         selected = self.selected
@@ -137,6 +138,7 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         self.rows = rows
         self._priced = any(row.cost_usd is not None for row in rows)  # else titles get the room
         self._counted = any(row.tokens for row in rows)
+        self._judged = max((len(row.judgments[-5:]) for row in rows), default=0)
         self.virtual_size = Size(0, len(rows))
         at = next((n for n, row in enumerate(rows) if selected is not None and row.task_id == selected.task_id), None)
         self.set_reactive(TaskList.cursor, min(self.cursor if at is None else at, max(len(rows) - 1, 0)))
@@ -181,7 +183,7 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         cost = "" if row.cost_usd is None else cost_text(row.cost_usd)
         sparks = self._counted and width >= _SPARKS
         parts = [
-            f"{strip_text(row.judgments[-5:]):<5}",
+            f"{strip_text(row.judgments[-5:]):<{self._judged}}",
             f"{ {'verified': 'ok', 'failed': 'no'}.get(row.verification, ''):<2}" if width >= _CHECKED else "",
             f"{spark_text(row.tokens[-5:]):<5} {seconds_text(row.worked_ms or None):>10}" if sparks else "",
             f"{fit(shown(row.executor), 8)}" if width >= _AGENT else "",

@@ -95,8 +95,8 @@ class Digest:
             usage = _loaded(found.group(1))
             if isinstance(usage, dict) and (count := Usage(usage).total) is not None:
                 self.totals.tokens = (self.totals.tokens or 0) + count
-        told = _COST.search(end)
-        cost = _loaded(told.group(1)) if told else None
+        told = _COST.findall(end)  # those before its own are of each model, in the whole session
+        cost = _loaded(told[-1]) if told else None
         if isinstance(cost, int | float):
             self.totals.cost_usd = (self.totals.cost_usd or 0.0) + cost
         elif found:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tracer.errors import NotFoundError, TraceError
 from tracer.rows import filters
 from tracer.rows import row_file as index_module
+from tracer.rows.digest import Digest
 from tracer.rows.line import epoch_ms, head_of, head_of_fields
 from tracer.rows.row import Group
 from tracer.rows.row_file import LineIndex, RowFile
@@ -309,3 +310,12 @@ def test_an_event_name_inside_a_string_is_not_taken_for_the_envelope() -> None:
     head = head_of(line)
     assert head is not None
     assert (head.event, head.group.iteration) == ("LLM_RESPONSE", 1)
+
+
+def test_an_answers_own_cost_counts_not_that_of_each_model_in_its_whole_session(tmp_path: Path) -> None:
+    told = {"usage_by_model": {"m": {"cost_usd": 0.75}}, "usage": {"input_tokens": 5}, "cost_usd": 0.25}
+    answers = [fact("LLM_RESPONSE", told, iteration=at) for at in range(2)]
+    digest = Digest(opened(tmp_path / "conversation-task-001.jsonl", b"".join(answers)))
+    while digest.step():
+        pass
+    assert (digest.totals.cost_usd, digest.totals.tokens) == (0.5, 10)

@@ -27,7 +27,8 @@ def question_of(evidence: Evidence) -> Question | None:
     report = evidence.report
     unchanged = evidence.kind == "change" and not has_changed(evidence) and not evidence.options.get("answer_alone")
     if evidence.status == "BLOCKED":
-        return Question(text=_ending(evidence.answer) or "the agent says that it cannot do this", by="agent")
+        told = ending(evidence.answer.strip(), _LONGEST)  # all of it: a refusal ends with links and ids
+        return Question(text=told or "the agent says that it cannot do this", by="agent")
     if report is not None:
         stuck = report.status in {"question", "blocked"} or (report.question and report.status == "partial")
         if stuck or (report.question and unchanged):

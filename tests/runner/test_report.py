@@ -167,9 +167,10 @@ def test_a_question_is_the_agents_only_where_it_stands_in_the_works_way() -> Non
     assert asks("Does that help?", kind="question") is None
     assert asks("I fixed it.") is None
     assert asks("Why did it fail? Because of a.py.") is None
-    blocked = asks("I may not touch this.", status="BLOCKED")
+    refused = "I may not touch this.\n\nMessage ID: 7"
+    blocked = asks(refused, status="BLOCKED")
     assert blocked is not None
-    assert blocked.text == "I may not touch this."
+    assert blocked.text == refused
 
 
 def test_a_person_decides_where_nothing_is_said_to_need_change_and_after_a_second_unchanged_answer() -> None:

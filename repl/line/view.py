@@ -11,6 +11,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from errno import EIO
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -338,7 +339,9 @@ class LineView:
     async def _one_line(self) -> None:
         try:
             text = await self._prompt.prompt_async(default=self._kept, handle_sigint=True, set_exception_handler=False)
-        except EOFError:
+        except (EOFError, OSError) as end:
+            if isinstance(end, OSError) and end.errno != EIO:  # the terminal is gone
+                raise
             self._waiting_to_leave, self._next = True, ""
             return
         if text is _EDIT:

@@ -12,7 +12,7 @@ from typing import Any
 from runner.core.chunk_plan import require_plan
 from runner.core.decide import decide
 from runner.core.evolve import fold, reply_text
-from runner.core.state import TaskState
+from runner.core.state import TaskState, answer_in
 from runner.core.steps import AwaitPerson
 from runner.core.subtasks import standings
 from runner.core.task import Isolated, TaskOutcome
@@ -33,7 +33,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         status=status,
         reason=reason,
         detail=detail,
-        answer=state.answer,
+        answer=_answer(state),
         verification=verification_of(state.last_judgments),
         not_verified=unverified_in(state.last_judgments, state.request.untested),
         strength=strength_in(state.last_judgments),
@@ -69,6 +69,15 @@ def _counted(state: TaskState, files: Sequence[str]) -> tuple[FileCount, ...]:
 def _answers(state: TaskState) -> list[LlmResponse]:
     """The last answer of the task's own loop and of each subtask's."""
     return [state.main.answer, *(loop.answer for _, loop in sorted(state.subtasks.items()))]
+
+
+def _answer(state: TaskState) -> str:
+    """The last answer; where the last one is of one of several subtasks, that of each, by its title."""
+    named = [(one, state.subtasks.get(one.id)) for one in (state.plan.subtasks if state.plan is not None else ())]
+    told = [(one.title, answer_in(loop.answer)) for one, loop in named if loop is not None]
+    if len(told) < 2 or state.answer not in {text for _, text in told}:
+        return state.answer
+    return "\n\n".join(f"**{title}**\n\n{text}" for title, text in told if text)
 
 
 def _isolation(state: TaskState) -> Isolated:

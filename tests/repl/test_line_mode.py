@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import time
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
+from prompt_toolkit import PromptSession
 
+from repl.line.view import LineView
 from runner.isolation.folder_lease import FolderLease
+from tests.repl.screen.running import make_session
 from tests.repl.scripts import BAD, GOOD, run_scripted, script
 from tests.repl.support import pm
 from tests.repl.terminal import CTRL_C, CTRL_D, ENTER, ESC, UP, Terminal
@@ -333,8 +338,8 @@ def test_a_dumb_terminal_gets_plain_line_mode(project: Path) -> None:
         assert terminal.ends() == 0
         assert b"\x1b]2;" not in terminal.raw
         assert terminal.text().splitlines()[:4] == [
-            "pm 0.1.0 - project - executor scripted - 0 tasks - state .pm-orchestrator",
-            "/help commands - ? keys",
+            "pm 0.1.0 - project - executor scripted - 0 tasks",
+            "/help commands - ? keys - scripted does the work: /executor NAME changes that",
             "pm> /version",
             "pm 0.1.0",
         ], "what is printed stands before the next prompt: it is not drawn again"
@@ -486,3 +491,12 @@ def test_a_task_is_taken_back_at_no_cost_before_its_agent_was_asked_and_a_slip_i
         assert terminal.ends() in {0, 1}
     assert events(project) == ["USER_REQUEST", "SYSTEM_RULES", "USER_REQUEST", "FINAL_SUMMARY"]
     lease.release()
+
+
+@pytest.mark.parametrize("gone", [EOFError(), OSError(errno.EIO, "Input/output error")])
+async def test_a_terminal_that_is_gone_ends_line_mode_like_ctrl_d(
+    project: Path, monkeypatch: pytest.MonkeyPatch, gone: Exception
+) -> None:
+    monkeypatch.setattr(PromptSession, "prompt_async", AsyncMock(side_effect=gone))
+    async with make_session(project) as session:
+        assert await LineView(session, model=session.context.output).run(greeting=[]) == ""

@@ -485,7 +485,6 @@ def test_a_second_answer_that_changed_nothing_is_put_to_the_person_and_may_be_ac
     with Terminal(project, "run", "--executor", "scripted", "--script", str(path), "greet") as terminal:
         terminal.wait_for("changed nothing for the second time")
         terminal.wait_for("your answer (a accept")
-        assert terminal.text().count("I fixed it, all is well.") == 1
         terminal.send(b"accept\r")
         terminal.wait_for("task-001 COMPLETE · 2 iterations")
         assert terminal.ends() == 0

@@ -278,6 +278,14 @@ async def test_a_question_is_answered_from_the_list_by_one_of_its_choices(projec
     assert "The user answers: Moin 'n' more" in trace.read_text()
 
 
+async def test_an_answer_that_the_question_repeats_is_shown_once(project: Path) -> None:
+    claims = {"output": "I fixed it, all is well."}
+    async with screen(project, claims, claims) as (app, pilot):
+        await enter(pilot, "greet")
+        await until(pilot, lambda: "task-001 AWAITING_RESPONSE" in app.home.transcript.text)
+        assert app.home.transcript.text.count(claims["output"]) == 1
+
+
 async def test_the_list_is_filtered_and_rows_are_reached_by_digits(project: Path) -> None:
     async with screen(project, GOOD, OTHER) as (app, pilot):
         for number, title in enumerate(("alpha", "beta"), 1):

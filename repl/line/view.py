@@ -295,7 +295,7 @@ class LineView:
         return prompt
 
     async def run(self, *, greeting: list[str]) -> str:
-        width = self.size.columns - (3 if self.output.plain else 1)  # the mark of a cut is three letters in ASCII
+        width = self.size.columns - (3 if self.output.plain else 1)  # ASCII cuts by three letters
         self.output.lines([width_cut(line, max(width, 20)) for line in greeting])
         ticker = asyncio.create_task(self._tick())
         asyncio.get_running_loop().call_later(0.3, lambda: self._start(asyncio.to_thread(warm_up)))
@@ -317,8 +317,8 @@ class LineView:
             self.kept.close()
 
     async def _show_last_session(self) -> None:
-        """The end of what the session before this one showed, above the prompt."""
-        from repl.present.task_blocks import last_session  # 20 ms, once the prompt stands
+        """What the session before this one showed at its end."""
+        from repl.present.task_blocks import last_session  # 20 ms
         from tracer.catalog.tasks import list_tasks
 
         def read() -> list[Block]:
@@ -340,7 +340,7 @@ class LineView:
         try:
             text = await self._prompt.prompt_async(default=self._kept, handle_sigint=True, set_exception_handler=False)
         except (EOFError, OSError) as end:
-            if isinstance(end, OSError) and end.errno != EIO:  # the terminal is gone
+            if getattr(end, "errno", EIO) != EIO:  # the terminal is gone
                 raise
             self._waiting_to_leave, self._next = True, ""
             return
@@ -514,7 +514,7 @@ class LineView:
         self._prompt.app.erase_when_done = True  # the line comes back, edited
 
     def expand(self) -> None:
-        """Unfold pastes; where none is folded, show or hide what the agent does."""
+        """Unfold pastes; where there are none, show or hide what the agent does."""
         if not self._unfold_pastes():
             self.feed.detail = not self.feed.detail
             self.redraw()
@@ -527,7 +527,7 @@ class LineView:
         return text != folded
 
     def paste(self, text: str) -> None:
-        """A bracketed paste: never submits; folded where it is long."""
+        """A paste: never submits; folded where long."""
         self.buffer.insert_text(self.pastes.insert(text))
 
     def show_trace(self) -> None:

@@ -51,6 +51,7 @@ _NAME = re.compile(
 _CODE = re.compile(rb"[()\[\]{};]|::|->|==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^https?:|^arn:")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
 _LEAST_DRAWN = 12
+_OF_ONE_CLASS = re.compile(rb"[a-z]+|[A-Z]+|[0-9]+")
 _CONSTANT = re.compile(rb"^[A-Z][A-Z_]*$|^[a-z]+(?:_[a-z]+)+$")
 _ADDRESS = re.compile(rb"^(?:https?|file)://|\s|^[\w.]+\(.*\)$")
 # One base64 value in 64 begins as a path does; the names in a path are no long mixtures of digits and letters.
@@ -103,12 +104,19 @@ def _stand_in(value: bytes) -> bool:
 def _assigned(value: bytes) -> bool:
     """A value given to a name such as `password`: neither a stand-in nor a piece of code."""
     value = value.strip(b"\"'")
-    return not (_stand_in(value) or _NAME.match(value) or _is_code(value))
+    return not (_stand_in(value) or (_NAME.match(value) and not _shuffled(value)) or _is_code(value))
 
 
 def _is_code(value: bytes) -> bool:
     value = value.rstrip(b"=")  # base64 ends in them
-    return bool(_CODE.search(value) or _PATH.match(value) or _CALL.match(value))
+    return bool(_PATH.match(value)) or (bool(_CODE.search(value) or _CALL.match(value)) and not _shuffled(value))
+
+
+def _shuffled(value: bytes) -> bool:
+    """Small letters, large ones and digits that change places with every second sign: neither a name nor code."""
+    if len(value) < _LEAST_DRAWN or sum(map(value.count, b"0123456789")) < 2:
+        return False
+    return len(_OF_ONE_CLASS.findall(value)) * 2 >= len(value)
 
 
 def _strong(value: bytes) -> bool:
@@ -483,7 +491,7 @@ def _programs() -> Iterator[Rule]:
                 yield Rule(
                     id="password-option",
                     rank=_RANK_NAMED,
-                    regex=rf"""(?:^|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00]*?[ \t"',])??{more}""",
+                    regex=rf"""(?:^|\n-|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00]*?[ \t"',])??{more}""",
                     keywords=tuple(name.lower().encode() for name in programs.split("|")),
                     check=CHECKS[check],
                     more=rf"""[ \t"',]{more}""",

@@ -239,14 +239,26 @@ def url_view(data: bytes) -> Undone | None:
 
 
 _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
-_FORM_QUICK: Final = of_bytes(rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}")
+_FORM_QUICK: Final = of_bytes(rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/-]+\+-[^\s]*\+")
+_MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)")
 
 
 def form_view(data: bytes) -> Undone | None:
-    """As `url_view`, and a plus sign is a blank, as in forms; None where no run holds both."""
-    if b"%" not in data or b"+" not in data or _FORM_QUICK.search(data) is None:
+    """As `url_view`, and a plus sign is a blank, as in forms; None where no run holds both, or an option."""
+    if b"+" not in data or _FORM_QUICK.search(data) is None:
         return None
     return Undone(data, _lines_around(_FORM_QUICK), _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text))
+
+
+def mail_view(data: bytes) -> View | None:
+    """Quoted-printable undone, which writes each equals sign as an escape; None where there is none."""
+    if b"=3D" not in data:
+        return None
+    return _rewritten(data, ((*match.span(), _of_mail(match[0])) for match in _MAIL_ESCAPE.finditer(data)))
+
+
+def _of_mail(escape: bytes) -> bytes:
+    return b"" if escape.endswith(b"\n") else _percent(escape)
 
 
 def _of_form(escape: bytes) -> bytes:
@@ -371,7 +383,10 @@ _NO_WORD = re.compile(rb"[0-9A-Z]")
 # In JSON: the first line of a text, and of a key.
 _BEHIND: Final = tuple(re.compile(rb'%s"([^\n]{60,161})\n' % sign) for sign in (b'": ?', b"\0\n"))
 _HANGING: Final = re.compile(rb"(%s)[!-~]" % _INDENT)
+_BLANKS: Final = re.compile(rb"[ \t]+")
 _ALIKE: Final = 8
+# At the end of a line that is indented like the next one: more than an ordinary word.
+_NO_WORD_CUT: Final = re.compile(rb"[0-9]|[a-z][A-Z]|_|.{30}")
 
 
 def joined_views(data: bytes) -> Iterator[View]:
@@ -381,8 +396,10 @@ def joined_views(data: bytes) -> Iterator[View]:
     a guess adds a line to those that are said to be one, or joins them in another way, they are seen without it too.
     """
     said: _Joins = {}
+    folded: _Joins = {}  # as YAML reads what is said: without the next line's indent
     soft: _Joins = {}  # as in mail; base64 ends so as well
     guessed: _Joins = {}
+    lone_ones: _Joins = {}
     match = _JOINED.search(data)
     while match is not None:
         lone, rest, continued = map(match.span, range(1, 4))
@@ -390,15 +407,21 @@ def joined_views(data: bytes) -> Iterator[View]:
         if lone[0] < 0:
             joins = said if data[start] != _SOFT else guessed if data[start - 1 : start] == b"=" else soft
             joins[end - 1] = start, end
+            if joins is said and data[end : end + 1] in {b" ", b"\t"} and (indent := _BLANKS.match(data, end)):
+                folded[end - 1] = start, indent.end()
         elif _NO_WORD.search(data, *rest) is not None:
-            guessed[data.find(b"\n", start)] = start, end
+            lone_ones[data.find(b"\n", start)] = start, end
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
-    guessed |= _full_lines(data)
+    full = _full_lines(data)
+    # What goes on itself is no rest of the line before.
+    guessed |= {at: reach for at, reach in lone_ones.items() if data.find(b"\n", reach[1]) not in full} | full
     views = [said | soft | guessed]
     if soft and _beside(data, soft, guessed):
         views += (said | soft, said | guessed)
     if said and _beside(data, said, soft | guessed):
         views.append(said)
+    if folded:
+        views.append(said | folded)
     yield from (_rewritten(data, _without_others(data, joins)) for joins in views if joins)
 
 
@@ -435,7 +458,9 @@ def _full_lines(data: bytes) -> _Joins:
                 break
             indent = _HANGING.match(after)
             blanks = 0 if indent is None else indent.end(1)
-            goes_on = blanks or after[:1] > b" " or after[1:2] > b" "
+            deeper = blanks - (len(line) - len(line.lstrip()))
+            below = deeper > 0 or (deeper == 0 and (number > first or _NO_WORD_CUT.search(line.split(b" ")[-1])))
+            goes_on = below if blanks else after[:1] > b" " or after[1:2] > b" "
             if goes_on and len(after) - blanks <= size + after.endswith(b'"'):
                 joins[at - 1] = at - 1 - line.endswith(b"\r"), at + blanks
             hanging = blanks > 0 and len(after) - blanks == size  # below its beginning it goes on at the same width
@@ -559,7 +584,7 @@ Layer = View | Undone | Runs
 
 def layers_of(data: bytes, called: Called | None, *, first: bool) -> Iterator[Layer]:
     """The ways to read `data`: on the first level one for each dress, below that one for all, as dresses may mix."""
-    makers = (json_view, url_view, form_view, control_view, markup_view) if first else (any_view,)
+    makers = (json_view, url_view, form_view, mail_view, control_view, markup_view) if first else (any_view,)
     for make in makers:
         layer = make(data)
         if layer is not None:

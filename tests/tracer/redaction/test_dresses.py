@@ -158,20 +158,30 @@ PASSWORD = "oQpkn2t1HixmzfZf"
     [
         # An ordinary word is cut; a sign that is no letter is; what stands beside the secret is.
         (
-            f"{'the job ended, and what it told is: Error: request fai':>60}\n    led: ghp_{'aB3dE6gH9' * 4}",
+            f"{'the job ended, and what it told is: Error: request fai':.>60}\n    led: ghp_{'aB3dE6gH9' * 4}",
             "aB3dE6gH9",
         ),
-        (f"{'started with postgres://app:' + PASSWORD:>60}\n    @db.internal:5432/app", PASSWORD),
+        (f"{'started with postgres://app:' + PASSWORD:.>60}\n    @db.internal:5432/app", PASSWORD),
         (
-            f"{'GET / HTTP/1.1 Cookie: sessionid=':>60}\n    ys5c0ncyr7t8xm8gqcor44qzi11b7pio; theme=dark",
+            f"{'GET / HTTP/1.1 Cookie: sessionid=':.>60}\n    ys5c0ncyr7t8xm8gqcor44qzi11b7pio; theme=dark",
             "ys5c0ncyr7t8",
         ),
-        (f"{'settings: password: ' + chr(39):>72}\nGE$Aoq%/l5Fv0w6Cg/@:iWO'", "l5Fv0w6Cg"),
+        (f"{'settings: password: ' + chr(39):.>72}\nGE$Aoq%/l5Fv0w6Cg/@:iWO'", "l5Fv0w6Cg"),
+        # A longer line before it, of which it looks like the rest.
+        (f"{'x' * 85}\nEAAG{'zmWNURa5xd' * 7}aB3dE6\nSKTPgDaGEpPVC6{'zmWNURa5xd' * 5}", "SKTPgDaGEpPVC6"),
+        # As YAML folds what stands in quotes; mail's escapes beside its soft breaks; a form without escapes; a diff.
+        ('k: "token is sk-aB3dE6gH9aB3dE6gH9a\\\n    B3dE6gH9zQ4rT7zQ4rT7"', "zQ4rT7"),
+        ("value=3Dnpm_aB3dE6gH9aB3dE6gH=\r\n9aB3dE6gH9zQ4rT7zQ4r", "zQ4rT7"),
+        ("body=mysql+-h+db+-u+svc+-pcvRKX4K6gfjhBXBs+app&n=1", "cvRKX4K6gfjh"),
+        ("--- a/x\n+++ b/x\n-redis-cli -a nDJVmEjh7lxMaU8D info", "nDJVmEjh7lxM"),
+        # Passwords that happen to look like a name, or like code.
+        ("SMTP_PW=YJW0iV8j61g.ikYy", "YJW0iV8j61g"),
+        ("PRIVATE-TOKEN: Qdnj80TiKjqYeoliPnZn", "Qdnj80TiKjq"),
         # A soft break at a width that lines are wrapped at as well.
         (f"{'it was sk-' + 'aB3dE6gH9' * 4:>71}=\r\n{'zQ4rT7' * 4}", "zQ4rT7"),
     ],
 )
-def test_a_wrap_hides_nothing_wherever_it_cuts(redactor: ProjectRedactor, text: str, secret: str) -> None:
+def test_nothing_hides_what_a_stranger_found_hidden(redactor: ProjectRedactor, text: str, secret: str) -> None:
     assert secret not in redactor.redact_text(text)[0]
     assert secret not in str(redactor.redact_value({"output": text}).value)
     assert secret not in str(redactor.redact_value({text: 1}).value)

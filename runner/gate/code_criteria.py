@@ -19,7 +19,7 @@ from runner.gate.definitions import LEADER, Change, is_trivial
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import Language, by_name
 from runner.gate.line_map import FileLines
-from runner.gate.source import PARSE_LIMIT, Source, is_binary, is_generated, open_source
+from runner.gate.source import PARSE_LIMIT, Source, forget, is_binary, is_generated, open_source
 from runner.gate.structure import (
     IMPORT,
     OUT_COMMENTED,
@@ -84,7 +84,7 @@ def _finding(criterion: str, evidence: Evidence) -> Finding:
     kept = _last
     if kept is None or kept[0] is not evidence:
         kept = _last = (evidence, [*_review_answer(evidence), *_review_files(evidence)])
-        open_source.cache_clear()
+        forget()
     return finding_of(place for name, place in kept[1] if name == criterion)
 
 

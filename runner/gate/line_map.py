@@ -73,7 +73,7 @@ def line_map(changed: Sequence[ChangedFile]) -> dict[str, FileLines]:
 def _lines(content: bytes | None) -> list[bytes]:
     if not content or b"\0" in content[:_BINARY]:
         return []
-    return [line.strip() for line in content.removesuffix(b"\n").split(b"\n")]
+    return list(map(bytes.strip, content.removesuffix(b"\n").split(b"\n")))
 
 
 def _renames(gone: dict[str, list[bytes]], new: dict[str, list[bytes]]) -> dict[str, str]:

@@ -6,9 +6,11 @@ Nothing over `PARSE_LIMIT` is parsed, and a parse that needs too many steps is g
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache, cached_property, lru_cache
+from itertools import accumulate, count
+from operator import add
 from typing import NamedTuple
 
 import tree_sitter
@@ -98,6 +100,8 @@ _HEAD = 8192
 _LONG_LINE = 2000
 _DEPTH_LIMIT = 3000
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"()[]{}"))
+_ROUNDS = 12
+_ROUND = bytes.maketrans(b"[]{}", b"()()")
 _EXTENDS = pattern_of_bytes("source", "extends")
 _GENERATED_NAME = pattern("source", "generated_name")
 _GENERATED_TEXT = pattern_of_bytes("source", "generated_text")
@@ -121,7 +125,8 @@ class Source(_Text):
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer(rb"\n", self.text))]
+        ends = accumulate(map(len, self.text.split(b"\n")[:-1]), initial=0)
+        return list(map(add, ends, count()))
 
     @cached_property
     def extended(self) -> frozenset[bytes]:
@@ -209,7 +214,7 @@ def is_generated(path: str, text: bytes) -> bool:
 def open_source(path: str, text: bytes, language: Language | None = None) -> Source | None:
     """The source of `text`, parsed where its language has a grammar; None for binary files and unknown languages.
 
-    One review asks for the same text a few times; it empties the cache when it is done.
+    One review asks for the same text a few times; it calls `forget` when it is done.
     """
     if is_binary(text):
         return None
@@ -226,8 +231,21 @@ def open_source(path: str, text: bytes, language: Language | None = None) -> Sou
     if len(text) > PARSE_LIMIT:
         size = f"{len(text) / 1048576:.0f} MB"
         return Source(path=path, text=text, language=found, tree=None, note=f"too large to parse ({size})")
-    tree = None if is_too_deep(text) else parse(found, text)
-    return Source(path=path, text=text, language=found, tree=tree, note="" if tree else TOO_DEEP)
+    global _near  # noqa: PLW0603 - a memo of one entry: the two sides of a file are opened one after the other
+    near = _near if _near is not None and (_near.path, _near.language) == (path, found) else None
+    tree = None if is_too_deep(text) else parse(found, text, near=near)
+    _near = Source(path=path, text=text, language=found, tree=tree, note="" if tree else TOO_DEEP)
+    return _near
+
+
+_near: Source | None = None
+
+
+def forget() -> None:
+    """Free the trees that are kept."""
+    global _near  # noqa: PLW0603 - as above
+    _near = None
+    open_source.cache_clear()
 
 
 def is_too_deep(text: bytes) -> bool:
@@ -235,18 +253,28 @@ def is_too_deep(text: bytes) -> bool:
     brackets = text.translate(None, _NOT_BRACKETS)
     if len(brackets) < _DEPTH_LIMIT and text.count(b"<") < 20 * _DEPTH_LIMIT:
         return False
+    if text.count(b"<") - 2 * text.count(b"</") > 20 * _DEPTH_LIMIT:
+        return True
+    left = brackets.translate(_ROUND)
+    for level in range(_ROUNDS):  # without its innermost pairs the rest is less deep by one
+        if level + left.count(b"(") <= _DEPTH_LIMIT:
+            return False
+        left = left.replace(b"()", b"")
     depth = deepest = 0
     for mark in brackets:
         depth = depth + 1 if mark in b"([{" else max(0, depth - 1)
         deepest = max(deepest, depth)
-    return deepest > _DEPTH_LIMIT or text.count(b"<") - 2 * text.count(b"</") > 20 * _DEPTH_LIMIT
+    return deepest > _DEPTH_LIMIT
 
 
 _AS_ASCII = bytes(range(128)) + b"x" * 128
 
 
-def parse(language: Language, text: bytes) -> tree_sitter.Tree | None:
-    """The syntax tree, or None where the parser was stopped after too many steps."""
+def parse(language: Language, text: bytes, *, near: Source | None = None) -> tree_sitter.Tree | None:
+    """The syntax tree, or None where the parser was stopped after too many steps.
+
+    Of `near`, a text like this one, what is the same is not parsed again.
+    """
     steps, chunk = 0, _CHUNK
     allowed = int(len(text) * _STEPS_PER_BYTE) + _STEPS_BASE
 
@@ -262,9 +290,28 @@ def parse(language: Language, text: bytes) -> tree_sitter.Tree | None:
         return steps > allowed
 
     try:
-        tree = tree_sitter.Parser(grammar(language)).parse(read, progress_callback=stop)
+        known = () if near is None or near.tree is None else (_edited(near.tree, near.text, text),)
+        tree = tree_sitter.Parser(grammar(language)).parse(read, *known, progress_callback=stop)
     except ValueError:
         return None
     # `Node.text` reads through the same function, mostly a few words: large slices would cost more than the parse.
     chunk, seen = _SLICE, text
     return tree
+
+
+def _edited(tree: tree_sitter.Tree, text: bytes, new: bytes) -> tree_sitter.Tree:
+    """The tree of `text` with its places moved to where they are in `new`."""
+    start = _alike(text, new, min(len(text), len(new)), lambda side, size: side[:size])
+    most = min(len(text), len(new)) - start
+    end = _alike(text, new, most, lambda side, size: side[len(side) - size :])
+    ends = [(start, text), (len(text) - end, text), (len(new) - end, new)]
+    edited = tree.copy()
+    edited.edit(
+        *(at for at, _ in ends), *((side.count(b"\n", 0, at), at - side.rfind(b"\n", 0, at) - 1) for at, side in ends)
+    )
+    return edited
+
+
+def _alike(text: bytes, new: bytes, most: int, part: Callable[[bytes, int], bytes]) -> int:
+    """How many bytes the two have in common at one end."""
+    return bisect_left(range(most), 1, key=lambda size: part(text, size + 1) != part(new, size + 1))

@@ -499,7 +499,7 @@ _PARTS = later(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 
 def _is_gone(removed: frozenset[int], first: int, last: int) -> bool:
     """Whether most of a definition's lines were taken out and stand nowhere else."""
-    return sum(line in removed for line in range(first, last + 1)) * 2 > last - first + 1
+    return len(removed.intersection(range(first, last + 1))) * 2 > last - first + 1
 
 
 def _asks_removal(request: str, path: str) -> bool:

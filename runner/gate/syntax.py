@@ -206,6 +206,9 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
         return None
     if not source.tree.root_node.has_error:
         return _crossed_tags(source) or _stray_end(source)
+    # What cannot tell a fault is asked first: to compare errors, the old file must be parsed.
+    if language.name in {"c", "cpp"} and _PREPROCESSED.search(source.text):
+        return None
     if before is not None and not _is_worse(source, before):
         return None
     if language.known_gaps is not None and language.known_gaps.search(source.text):
@@ -331,8 +334,6 @@ def _open_shell_quote(source: Source) -> Fault | None:
 
 def _ends_inside(source: Source) -> Fault | None:
     """For grammars that refuse valid code: only a text that stops in the middle."""
-    if source.language.name in {"c", "cpp"} and _PREPROCESSED.search(source.text):
-        return None
     if source.language.name == "html":
         tail = source.text.rstrip()[-400:]
         opened = tail.rfind(b"<")

@@ -76,14 +76,22 @@ def summary(cases: list[dict[str, Any]]) -> dict[str, Any]:
             groups[case[key]].append(case)
         return {name: wrong(group) for name, group in sorted(groups.items())}
 
-    ratios = [case["ms"] / case["parse_ms"] for case in finished if case["parse_ms"] > 0]
+    def times(of: list[dict[str, Any]]) -> dict[str, Any]:
+        ratios = [case["ms"] / case["parse_ms"] for case in of if case["parse_ms"] > 0]
+        return {
+            "of": len(of),
+            "median_ms": statistics.median(case["ms"] for case in of) if of else None,
+            "median_times_parsing": statistics.median(ratios) if ratios else None,
+        }
+
+    languages = sorted({case["language"] for case in finished})
     return {
         "finished_rejected": wrong(finished), "finished_by_language": by("language", finished),
         "lazy_missed": wrong(lazy),
         "lazy_missed_that_can_be_shown": wrong([case for case in lazy if case["pattern"] not in NEEDS_TESTS]),
         "lazy_by_pattern": by("pattern", lazy), "lazy_by_language": by("language", lazy),
-        "median_ms": statistics.median(case["ms"] for case in finished) if finished else None,
-        "median_times_parsing": statistics.median(ratios) if ratios else None,
+        "times": {"all": times(finished)}
+        | {name: times([case for case in finished if case["language"] == name]) for name in languages},
     }  # fmt: skip
 
 
@@ -102,11 +110,10 @@ def shown(report: dict[str, Any]) -> str:
     for key in ("finished_by_language", "lazy_by_language", "lazy_by_pattern"):
         lines.append(f"\n{key.replace('_', ' ')}")
         lines += [f"  {name:<40} {_row(one)}" for name, one in report[key].items()]
-    if report["median_ms"] is not None:
-        ratio = report["median_times_parsing"]
-        lines.append(
-            f"\njudging: median {report['median_ms']:.1f} ms" + (f", {ratio:.1f} times parsing" if ratio else "")
-        )
+    for name, one in report["times"].items() if report["times"]["all"]["of"] else ():
+        ratio = one["median_times_parsing"]
+        told = f", {ratio:.1f} times parsing" if ratio else ""
+        lines.append(f"judging, {name}: median {one['median_ms']:.1f} ms{told}, of {one['of']}")
     return "\n".join(lines) + "\n"
 
 

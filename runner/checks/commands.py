@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,13 +58,12 @@ def detect_commands(
 
 def _names(workspace: Path) -> list[str]:
     names: list[str] = []
-    for folder in (workspace, workspace / "tests", workspace / "test"):
-        try:
-            for entry in folder.iterdir():
-                if len(names) < _NAMES_LIMIT and entry.is_file():
-                    names.append(entry.relative_to(workspace).as_posix())
-        except OSError:
-            continue
+    for folder in ("", "tests/", "test/"):
+        with suppress(OSError), os.scandir(workspace / folder) as entries:
+            listed = islice(entries, _NAMES_LIMIT)
+            names += [
+                f"{folder}{one.name}" for one in listed if one.is_file(follow_symlinks=False) or Path(one).is_file()
+            ]
     return sorted(names)
 
 

@@ -85,15 +85,9 @@ def read_answer(text: str) -> Answer:
             index += 1
             continue
         end = _end_of_fence(lines, index + 1, opened["mark"], opened["info"].strip().lower())
-        fences.append(
-            Fence(
-                info=opened["info"].strip(),
-                body=_dedent(lines[index + 1 : end], len(opened["indent"])),
-                line=index + 1,
-                lead=lead,
-                closed=end < len(lines),
-            )
-        )
+        body = _dedent(lines[index + 1 : end], len(opened["indent"]))
+        closed = end < len(lines)
+        fences.append(Fence(info=opened["info"].strip(), body=body, line=index + 1, lead=lead, closed=closed))
         lead = ""
         index = end + 1
     return Answer(fences=tuple(fences), prose=tuple(prose))

@@ -98,13 +98,9 @@ def _review_files(evidence: Evidence) -> Iterator[Found]:
 
 
 def review_file(
-    file: ChangedFile,
-    change: Change | None = None,
-    *,
-    request: str = "",
-    named: frozenset[str] = frozenset(),
-    options: Mapping[str, Any] | None = None,
-) -> list[Found]:
+    file: ChangedFile, change: Change | None = None, *,
+    request: str = "", named: frozenset[str] = frozenset(), options: Mapping[str, Any] | None = None,
+) -> list[Found]:  # fmt: skip
     """What Q2-Q4 find in one file of a change (else of that file alone); `named` are names that the answer gives."""
     if file.unstable:
         advice = "leave no process running that writes it"
@@ -169,17 +165,9 @@ def _own_marks(source: Source, options: Mapping[str, Any]) -> Iterator[Found]:
 
 
 def _found(
-    criterion: str,
-    kind: str,
-    message: str,
-    source: Source,
-    line: int | None,
-    *,
-    excerpt: str | None = None,
-    advice: str,
-    below: int = 0,
-    preexisting: bool = False,
-) -> Found:
+    criterion: str, kind: str, message: str, source: Source, line: int | None, *,
+    excerpt: str | None = None, advice: str, below: int = 0, preexisting: bool = False,
+) -> Found:  # fmt: skip
     """A place at a line of a file, or of a block that follows the line `below` of the answer."""
     if excerpt is None:
         excerpt = source.line_text(line) if line else ""

@@ -112,17 +112,10 @@ def _comment(source: Source, run: list[_Spot]) -> Comment:
     raw = source.text[start:end].decode("utf-8", "replace")
     lines = tuple((first + index, line[:_LINE_LIMIT]) for index, line in enumerate(raw.split("\n")))
     after = source.text[end : end + 200].split(b"\n", 1)[0].strip() if not raw.endswith("\n") else b""
-    return Comment(
-        lines=lines,
-        start=start,
-        end=end,
-        own=source.starts_line(start) and after in {b"", b"}", b"*/", b"-->"},
-        # A block comment of many lines explains: dots in it belong to examples.
-        doc=run[0][3]
-        or raw.startswith(("/**", "///", "//!", "##", "(**"))
-        or (len(run) == 1 and len(lines) >= _EXPLAINS),
-        node=run[0][2],
-    )
+    own = source.starts_line(start) and after in {b"", b"}", b"*/", b"-->"}
+    # A block comment of many lines explains: dots in it belong to examples.
+    explains = raw.startswith(("/**", "///", "//!", "##", "(**")) or (len(run) == 1 and len(lines) >= _EXPLAINS)
+    return Comment(lines, start, end, own, doc=run[0][3] or explains, node=run[0][2])
 
 
 def _spans(source: Source, span: Span | None) -> Iterator[_Spot]:

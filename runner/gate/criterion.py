@@ -350,25 +350,12 @@ _SHOWN = 3
 
 
 def at(
-    kind: str,
-    message: str,
-    *,
-    path: str | None = None,
-    line: int | None = None,
-    excerpt: str = "",
-    suggestion: str = "",
-    preexisting: bool = False,
-) -> Place:
+    kind: str, message: str, *, path: str | None = None, line: int | None = None,
+    excerpt: str = "", suggestion: str = "", preexisting: bool = False,
+) -> Place:  # fmt: skip
     """A place of type `kind` with its excerpt cut to one short line."""
-    return Place(
-        type=kind,
-        message=message,
-        path=path,
-        line=line,
-        excerpt=beginning(" ".join(excerpt.split()), _EXCERPT),
-        suggestion=suggestion,
-        preexisting=preexisting,
-    )
+    short = beginning(" ".join(excerpt.split()), _EXCERPT)
+    return Place(kind, message, path, line, short, suggestion, preexisting)
 
 
 def finding_of(places: Iterable[Place]) -> Finding:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate, count
 from operator import add
@@ -260,11 +260,8 @@ def is_too_deep(text: bytes) -> bool:
         if level + left.count(b"(") <= _DEPTH_LIMIT:
             return False
         left = left.replace(b"()", b"")
-    depth = deepest = 0
-    for mark in brackets:
-        depth = depth + 1 if mark in b"([{" else max(0, depth - 1)
-        deepest = max(deepest, depth)
-    return deepest > _DEPTH_LIMIT
+    depths = accumulate(brackets, lambda depth, mark: depth + 1 if mark in b"([{" else max(0, depth - 1), initial=0)
+    return max(depths) > _DEPTH_LIMIT
 
 
 _AS_ASCII = bytes(range(128)) + b"x" * 128
@@ -273,7 +270,8 @@ _AS_ASCII = bytes(range(128)) + b"x" * 128
 def parse(language: Language, text: bytes, *, near: Source | None = None) -> tree_sitter.Tree | None:
     """The syntax tree, or None where the parser was stopped after too many steps.
 
-    Of `near`, a text like this one, what is the same is not parsed again.
+    Of `near`, a text like this one, what is the same is not parsed again. Around errors that may give another tree:
+    where the grammar is trusted with them, a text that has some is parsed by itself.
     """
     steps, chunk = 0, _CHUNK
     allowed = int(len(text) * _STEPS_PER_BYTE) + _STEPS_BASE
@@ -294,6 +292,8 @@ def parse(language: Language, text: bytes, *, near: Source | None = None) -> tre
         tree = tree_sitter.Parser(grammar(language)).parse(read, *known, progress_callback=stop)
     except ValueError:
         return None
+    if known and tree.root_node.has_error and language.trust != "advise":
+        return parse(language, text)
     # `Node.text` reads through the same function, mostly a few words: large slices would cost more than the parse.
     chunk, seen = _SLICE, text
     return tree
@@ -301,17 +301,11 @@ def parse(language: Language, text: bytes, *, near: Source | None = None) -> tre
 
 def _edited(tree: tree_sitter.Tree, text: bytes, new: bytes) -> tree_sitter.Tree:
     """The tree of `text` with its places moved to where they are in `new`."""
-    start = _alike(text, new, min(len(text), len(new)), lambda side, size: side[:size])
-    most = min(len(text), len(new)) - start
-    end = _alike(text, new, most, lambda side, size: side[len(side) - size :])
-    ends = [(start, text), (len(text) - end, text), (len(new) - end, new)]
+    most = min(len(text), len(new))
+    start = bisect_left(range(most), 1, key=lambda size: text[: size + 1] != new[: size + 1])
+    end = bisect_left(range(most - start), 1, key=lambda size: text[-size - 1 :] != new[-size - 1 :])
+    ends = ((start, text), (len(text) - end, text), (len(new) - end, new))
+    points = ((side.count(b"\n", 0, at), at - side.rfind(b"\n", 0, at) - 1) for at, side in ends)
     edited = tree.copy()
-    edited.edit(
-        *(at for at, _ in ends), *((side.count(b"\n", 0, at), at - side.rfind(b"\n", 0, at) - 1) for at, side in ends)
-    )
+    edited.edit(*(at for at, _ in ends), *points)
     return edited
-
-
-def _alike(text: bytes, new: bytes, most: int, part: Callable[[bytes, int], bytes]) -> int:
-    """How many bytes the two have in common at one end."""
-    return bisect_left(range(most), 1, key=lambda size: part(text, size + 1) != part(new, size + 1))

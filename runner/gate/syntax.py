@@ -261,7 +261,7 @@ def _stray_end(source: Source) -> Fault | None:
 
 
 def _is_worse(source: Source, before: bytes) -> bool:
-    old = open_source(source.path, before, source.language)
+    old = open_source(source.path, before)
     if old is None or old.tree is None or source.tree is None:
         return True
     return sum(1 for _ in _errors(source.tree.root_node)) > sum(1 for _ in _errors(old.tree.root_node))

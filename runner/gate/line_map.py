@@ -56,18 +56,12 @@ def line_map(changed: Sequence[ChangedFile]) -> dict[str, FileLines]:
         before = sides[sources[path]][0] if path in sources else [] if path in taken else own
         found[path] = (before, after, *_differing(before, after))
     moved_in, moved_out = _moves(found)
-    return {
-        path: FileLines(
-            path=path,
-            old=olds[sources.get(path, path)],
-            before=before,
-            after=after,
-            added=frozenset(number + 1 for number in added if (path, number) not in moved_in),
-            removed=frozenset(number + 1 for number in removed if (path, number) not in moved_out),
-            renamed_from=sources.get(path),
-        )
-        for path, (before, after, added, removed) in found.items()
-    }
+    made: dict[str, FileLines] = {}
+    for path, (before, after, added, removed) in found.items():
+        fresh = frozenset(number + 1 for number in added if (path, number) not in moved_in)
+        gone = frozenset(number + 1 for number in removed if (path, number) not in moved_out)
+        made[path] = FileLines(path, olds[sources.get(path, path)], before, after, fresh, gone, sources.get(path))
+    return made
 
 
 def _lines(content: bytes | None) -> list[bytes]:

@@ -25,7 +25,7 @@ Search = Callable[[str], re.Match[str] | None]
 
 
 class Words:
-    """One list of a file, compiled when it is first searched."""
+    """One list of a file, with the methods of a compiled pattern; compiled when one of them is first called."""
 
     def __init__(self, file: str, name: str) -> None:
         self._file, self._name = file, name
@@ -37,6 +37,11 @@ class Words:
         if any("stems" in row for row in rows):
             return partial(_search_rows, [(row["stems"], compiled([row], parts)) for row in rows])
         return compiled(rows, parts).search
+
+    @cached_property
+    def match(self) -> Search:
+        """The match at the start of a text."""
+        return compiled(read(self._file)[self._name], read(self._file).get("parts", {})).match
 
 
 class _Later:

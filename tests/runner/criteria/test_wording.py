@@ -412,9 +412,9 @@ def test_a_comment_on_behaviour_is_left_alone(comment: str) -> None:
 
 
 def test_check_after_a_mark_is_work_to_do_unless_it_names_a_check() -> None:
-    assert not DOMAIN.search(" check rounding")
-    assert not DOMAIN.search(" check")
-    assert DOMAIN.search(" check runs on every file")
+    assert not DOMAIN.match(" check rounding")
+    assert not DOMAIN.match(" check")
+    assert DOMAIN.match(" check runs on every file")
 
 
 def _has_marks(answer: str, text: bytes) -> bool:

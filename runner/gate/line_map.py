@@ -57,10 +57,10 @@ def line_map(changed: Sequence[ChangedFile]) -> dict[str, FileLines]:
         found[path] = (before, after, *_differing(before, after))
     moved_in, moved_out = _moves(found)
     made: dict[str, FileLines] = {}
-    for path, (before, after, added, removed) in found.items():
+    for path, (was, now, added, removed) in found.items():
         fresh = frozenset(number + 1 for number in added if (path, number) not in moved_in)
         gone = frozenset(number + 1 for number in removed if (path, number) not in moved_out)
-        made[path] = FileLines(path, olds[sources.get(path, path)], before, after, fresh, gone, sources.get(path))
+        made[path] = FileLines(path, olds[sources.get(path, path)], was, now, fresh, gone, sources.get(path))
     return made
 
 

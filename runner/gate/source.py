@@ -288,11 +288,12 @@ def parse(language: Language, text: bytes, *, near: Source | None = None) -> tre
         return steps > allowed
 
     try:
-        known = () if near is None or near.tree is None else (_edited(near.tree, near.text, text),)
-        tree = tree_sitter.Parser(grammar(language)).parse(read, *known, progress_callback=stop)
+        parser = tree_sitter.Parser(grammar(language))
+        old = None if near is None or near.tree is None else _edited(near.tree, near.text, text)
+        tree = parser.parse(read, old, progress_callback=stop) if old else parser.parse(read, progress_callback=stop)
     except ValueError:
         return None
-    if known and tree.root_node.has_error and language.trust != "advise":
+    if old and tree.root_node.has_error and language.trust != "advise":
         return parse(language, text)
     # `Node.text` reads through the same function, mostly a few words: large slices would cost more than the parse.
     chunk, seen = _SLICE, text
@@ -307,5 +308,5 @@ def _edited(tree: tree_sitter.Tree, text: bytes, new: bytes) -> tree_sitter.Tree
     ends = ((start, text), (len(text) - end, text), (len(new) - end, new))
     points = ((side.count(b"\n", 0, at), at - side.rfind(b"\n", 0, at) - 1) for at, side in ends)
     edited = tree.copy()
-    edited.edit(*(at for at, _ in ends), *points)
+    edited.edit(start, len(text) - end, len(new) - end, *points)
     return edited

@@ -507,7 +507,7 @@ async def _in_thread(criterion: Criterion, evidence: Evidence) -> Finding:
 
 def _policy(state: TaskState, request: Request) -> str:
     """What the task may do to tests: as the request says, or as a person has allowed since."""
-    return "change" if state.allowed else request.checks.tests
+    return "allowed" if state.allowed else request.checks.tests
 
 
 def _kinds(evidence: Evidence) -> list[CommandKind]:

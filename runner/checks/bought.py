@@ -7,7 +7,7 @@ test is retold with other values. What is then green or red tells whether the wo
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -23,6 +23,7 @@ from runner.checks.retelling import (
     EQUALITY,
     Retold,
     bare_values,
+    failed_at,
     kinds_of,
     operator_of,
     text_of,
@@ -181,7 +182,10 @@ _NO_INPUT = re.compile(r"\W*(?:\w+[.:])*(?!\w*(?:Assert|Expect))\w+(?:Error|Exce
 
 # --- trying it ---
 
-_LIMITED = re.compile(r"==|\b(?:in|case|when|match)\b|equals|\.get\(|\[[^\]]+\]|(?i:hash|digest|open|read|load|crc)")
+_LIMITED = re.compile(
+    r"==|\b(?:in|case|when|match)\b|equals|\.get\(|\[[^\]]+\]"
+    r"|(?i:hash|digest|open|read|load|crc|starts?_?with|ends?_?with|has(?:pre|suf)fix|includes?\b|contains|\.test\(|replace)"
+)
 Run = Callable[[], Awaitable[CommandRun]]
 
 
@@ -197,6 +201,7 @@ async def try_out(
     mended: Sequence[CaseResult],
     *,
     kept: Sequence[CaseResult] = (),
+    was: CommandRun | None = None,
     tests: Mapping[str, str],
     request: str,
     copy: tuple[Path, Run],
@@ -205,7 +210,7 @@ async def try_out(
 ) -> Tried:
     """Turn conditions of the change round, retell tests that failed before; `base` opens a copy without the change.
 
-    `kept` are tests that passed before and pass now.
+    `kept` are tests that passed before and pass now, `was` is the run before.
 
     Raises:
         OSError: a copy cannot be written.
@@ -234,7 +239,7 @@ async def try_out(
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state([spot for spot in spots if spot.kind == "state"], turned),
-            lambda: _as_before(told, product, ends, base, until),
+            lambda: _as_before(told, product, ends, base, was),
             lambda: _broken(held, ends, base),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
         )
@@ -259,9 +264,20 @@ async def _deaf(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Await
         heard = await ends(told.files_with("expected", turn)) if deaf else {}
         deaf &= {name for name, end in heard.items() if end == "passed" and name in told.varied}
         deaf -= set() if _GREEN in heard else told.unplaced  # maybe another test's values were noticed
+    if not deaf and any(_EQUALS.search(line) for file in told.product for line in _added(file)):
+        for only in range(_MOST_VALUES):
+            heard = await ends(told.files_with("expected", -1, only=only))
+            deaf |= {name for name, end in heard.items() if end == "passed" and name in told.varied - told.unplaced}
     what = f"tests pass whatever they expect: {', '.join(sorted(deaf))}"
     place = at("bought", what, suggestion="leave the tests and what runs them alone")
     return Tried(bought=(place,)) if deaf else Tried()
+
+
+_EQUALS = re.compile(
+    r"__(?:eq|ne|lt|le|gt|ge|cmp)__|\b(?:equals|isEqual|eql\?|valueOf|PartialEq|fn eq|Equal)\b|operator=="
+    r"|def (?:==|<=>)|toPrimitive"
+)
+_MOST_VALUES = 4
 
 
 def _breaks(ends: _Ends) -> bool:
@@ -289,42 +305,38 @@ async def _as_before(
     product: Sequence[ChangedFile],
     ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
-    until: float,
+    was: CommandRun | None,
 ) -> Tried:
     """Whether the change does what the code did before for all inputs but those of the tests."""
     added = [line for file in product for line in _added(file)]
     if not any(_LIMITED.search(line) for line in added) or told.files_with("input", 0) is None:
         return Tried()
-    same, constant, turns = set(told.spans), set(told.spans), list[tuple[dict[str, bytes], _Ends]]()
+    seen, constant, tried = _Seen(), set(told.spans), Counter[str]()
     async with base() as (root, run):
         before = SpoiltCopy(root, told.files)
-        for turn, role in ((0, "input"), (1, "input"), (2, "input"), (0, "input number")):
-            if not (files := told.files_with(role, turn)):
+        for turn, role, only in _TURNS:
+            if only is not None and not any(len(seen.told[name]) < _ENOUGH for name in set(told.spans) - seen.differ):
+                break
+            if not (files := told.files_with(role, turn, only=only)):
                 continue
             varied, direct = {*told.varied}, {*told.direct}
-            turns.append((files, now := await ends(files)))
-            if not now or monotonic() > until or not before.plant(told.files_with(role, turn, told.files) or files):
-                return Tried()
+            now = await ends(files)
+            if not now or not before.plant(told.files_with(role, turn, told.files, only=only) or files):
+                break  # the time is over
             ran = await run()
             # Where a turn leaves a test as it is, it tells nothing of it.
-            constant = {name for name in constant & direct if name not in varied or now[name] == "passed"}
-            same = {
-                name
-                for name in same
-                if name not in varied
-                or (told_of(name, ran) == now[name] not in {"passed", "gone"} and not _NO_INPUT.match(now[name]))
-            }
-            if not same and not constant:
+            if only is None:
+                constant = {name for name in constant & direct if name not in varied or now[name] == "passed"}
+                tried.update(varied)
+            for name in varied:
+                if _at_same_place(name, was, ran, told.files):
+                    seen.note(name, told_of(name, ran), now[name], files)
+            if seen.differ >= set(told.spans) and not constant:
                 return Tried()
-    if constant and not same:
-        return Tried(asks=tuple(_fixed(told, constant - told.unplaced)))
-    # The same word means the same result only where a test says what it got: a stub tells.
-    stubs = {file.path: text for file in product if (text := stubbed(file)) is not None}
-    files, now = turns[0]
-    idle = await ends({**files, **stubs}) if stubs else {}
-    built = any(idle.get(name, "gone") != "gone" for name in same)  # else what was told of other values tells
-    tells = idle if built else turns[1][1] if len(turns) > 1 else {}
-    same = {name for name in same if tells.get(name, "gone") not in {now[name], "gone"}}
+    same = {name for name in set(told.spans) - seen.differ if len(seen.told[name]) >= _ENOUGH}
+    if not same:
+        return Tried(asks=tuple(_fixed(told, {name for name in constant - told.unplaced if tried[name] >= _ENOUGH})))
+    same = await _telling(same, seen, product, ends)
     if not same:
         return Tried()
     what = f"does as before for every other input than those of {', '.join(sorted(same))}"
@@ -335,7 +347,51 @@ async def _as_before(
     return Tried(asks=(place,)) if own else Tried(bought=(place,))
 
 
-_TURNS = 3
+async def _telling(
+    same: Collection[str],
+    seen: _Seen,
+    product: Sequence[ChangedFile],
+    ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
+) -> set[str]:
+    """Those that say what they got: only there the same word means the same result. A stub tells, or other values."""
+    stubs = {file.path: text for file in product if (text := stubbed(file)) is not None}
+    found = set[str]()
+    for name in sorted(same):
+        (given, said), (_, other) = seen.told[name][:_ENOUGH]
+        idle = (await ends({**given, **stubs})).get(name, "gone") if stubs else "gone"
+        found.update((name,) if (other if idle == "gone" else idle) != said else ())
+    return found
+
+
+def _at_same_place(name: str, was: CommandRun | None, ran: CommandRun, paths: Collection[str]) -> bool:
+    """Whether a test fails where it failed: another assertion, which held, only misses the value that was changed."""
+    first = failed_at(name, was, paths) if was is not None else frozenset()
+    second = failed_at(name, ran, paths)
+    return not first or not second or first == second
+
+
+# All values of a test, then one alone where that told too little: together they may be a day that is in no calendar.
+_TURNS: tuple[tuple[int, str, int | None], ...] = (
+    (0, "input", None), (1, "input", None), (2, "input", None), (0, "input number", None),
+    (-1, "input", 0), (-1, "input number", 2), (-1, "input number", 1), (-1, "input number", 3),
+)  # fmt: skip
+_ENOUGH = 2
+
+
+class _Seen:
+    """How tests with other values ended before and with the change, by test."""
+
+    def __init__(self) -> None:
+        self.differ: set[str] = set()
+        self.told: defaultdict[str, list[tuple[Mapping[str, bytes], str]]] = defaultdict(list)
+
+    def note(self, name: str, then: str, now: str, files: Mapping[str, bytes]) -> None:
+        """Take in one turn; what could not be built, was no input or made no difference tells nothing."""
+        if "gone" in {then, now} or (then == now and (then == "passed" or _NO_INPUT.match(then))):
+            return
+        self.told[name].append((files, now))
+        if then != now:
+            self.differ.add(name)
 
 
 async def _broken(
@@ -349,7 +405,7 @@ async def _broken(
     broke = Counter[str]()
     async with base() as (root, run):
         before = SpoiltCopy(root, held.files)
-        for turn in range(_TURNS):
+        for turn in range(3):
             now = await ends(held.files_with("input", turn), held.spans)
             if not now or not before.plant(held.files_with("input", turn, held.files) or {}):
                 break

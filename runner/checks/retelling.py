@@ -39,7 +39,8 @@ Edit = tuple[int, int, bytes]
 def edits_of(source: Source, span: tuple[int, int], called: Collection[str], *, role: str, turn: int) -> Iterator[Edit]:
     """Other values within `span`: for "input" (or "input number") to what is `called`, or for what is "expected".
 
-    Each `turn` gives others. What is expected is not changed alike everywhere: some tests would hold again.
+    Each `turn` gives others, -1 those before. What is expected is not changed alike everywhere: some tests would hold
+    again.
     """
     kinds = kinds_of(source, (*NUMBERS, *source.language.strings))
     for number, node in enumerate(source.nodes(kinds)):
@@ -50,7 +51,7 @@ def edits_of(source: Source, span: tuple[int, int], called: Collection[str], *, 
                 continue
             if role.endswith("number") and not numeric:
                 continue
-            made = _other(text_of(node), turn + number if role == "expected" else turn)
+            made = _other(text_of(node), turn + number if role == "expected" and turn >= 0 else turn)
             if made:
                 yield node.start_byte, node.end_byte, made.encode()
 
@@ -126,6 +127,8 @@ def _other(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
     if re.fullmatch(r"\d+(?:\.\d+)?", literal):
         value = float(literal) if "." in literal else int(literal)
+        if turn < 0:
+            return str(value - 1 if value > 1 else value + 1)
         other = (value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5)
         return str(other) if value else ""
     match = re.fullmatch(r"(['\"`])((?:(?!\1)[^\\`{}$#\n])*[^\W_](?:(?!\1)[^\\`{}$#\n])*)\1", literal)
@@ -158,15 +161,28 @@ def told_of(name: str, run: CommandRun) -> str:
         return "gone"
     if case.outcome == "passed":
         return "passed"
-    text = case.message
-    if not text:
-        lines = run.output_tail.splitlines()
-        near: set[int] = set()  # what is told of other tests comes in any order
-        for number in (number for number, line in enumerate(lines) if case.short in line):
-            told = range(number, min(number + _MOST_LINES, len(lines)))
-            near.update(takewhile(lambda at: lines[at] != "", told))
-        text = "\n".join(lines[number] for number in sorted(near))
+    text = case.message or _near(case, run)
     return "\n".join(line for line in _PASSING.sub("", text).splitlines() if line.strip())
+
+
+def failed_at(name: str, run: CommandRun, paths: Collection[str]) -> frozenset[str]:
+    """The lines of these files that the failure of a test passed through, as far as they are told."""
+    case = next((case for case in run.report.tests if case.id == name), None)
+    if case is None:
+        return frozenset()
+    names = "|".join(re.escape(path.rpartition("/")[2]) for path in paths)
+    said = f"{case.message}\n{case.trace}\n{_near(case, run)}"
+    return frozenset(re.findall(rf"(?:{names})[\"']?(?::|, line )(\d+)", said)) if names else frozenset()
+
+
+def _near(case: CaseResult, run: CommandRun) -> str:
+    """What the output says of a test; of others it tells in any order."""
+    lines = run.output_tail.splitlines()
+    near: set[int] = set()
+    for number in (number for number, line in enumerate(lines) if case.short in line):
+        told = range(number, min(number + _MOST_LINES, len(lines)))
+        near.update(takewhile(lambda at: lines[at] != "", told))
+    return "\n".join(lines[number] for number in sorted(near))
 
 
 def kinds_of(source: Source, wanted: Sequence[str] = CONDITIONAL) -> tuple[str, ...]:
@@ -213,6 +229,7 @@ class Retold:
         self.direct: set[str] = set()
         self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
         self.asked = asked
+        self.product = product
         # Values that the request names stay, to work for them was the task; those in a call are its examples.
         self._asked = set(bare_values(_GIVEN.sub("", asked)))
         self._called = {name for file in product for name in _defined(file)}
@@ -227,8 +244,10 @@ class Retold:
         # How tests are called: other words there would make other tests of them.
         self._names = {part for case in mended for part in re.split(r"::| › | > |[/#\[\]]", case.id)}
 
-    def files_with(self, role: str, turn: int, files: Mapping[str, bytes] | None = None) -> dict[str, bytes] | None:
-        """The files (by default as they are now) with other values in this role.
+    def files_with(
+        self, role: str, turn: int, files: Mapping[str, bytes] | None = None, *, only: int | None = None
+    ) -> dict[str, bytes] | None:
+        """The files (by default as they are now) with other values in this role, or for `only` one of each test.
 
         `varied` are then the tests with any; `direct` those whose own lines give a value to what was changed. Where a
         test's own lines give none, its table or its helper does.
@@ -258,6 +277,9 @@ class Retold:
                         found = {edit for edit in found if _within(files[path], edit) == longest}
                     if not found and len(kinds) > 1:
                         found = {*edits_of(source, whole, self._called, role=role, turn=turn)}
+                if only is not None:  # the others stay: together they might be a day that is in no calendar
+                    values = list(dict.fromkeys(_within(files[path], edit) for edit in sorted(found)))
+                    found = {edit for edit in found if values.index(_within(files[path], edit)) == only}
                 if found:
                     self.varied.add(name)
                     edits[path] = edits.get(path, set()) | found

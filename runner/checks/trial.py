@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -44,7 +44,7 @@ from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
-from runner.checks.weighing import BaseRun, evidence_of, held_against, is_lost, new_passing
+from runner.checks.weighing import MAY_CHANGE, BaseRun, evidence_of, held_against, is_lost, new_passing, restated
 from runner.gate.criterion import ChangedFile, NotVerified, Place, Strength, SuiteEvidence, at
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_path
@@ -119,7 +119,7 @@ class Trials:
         """What the tests say of the change from `base` to `files`, for `request`."""
         evidence = await self._weigh(command, base, files, policy=policy, limit_s=limit_s, request=request)
         stamp = self._stamps.get(base.partition("@")[0])
-        if policy != "change" and stamp is not None:
+        if policy not in MAY_CHANGE and stamp is not None:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
             evidence = evidence._replace(asks=(*evidence.asks, *asks))
         before = self._known.get(self._key(command.command, base))
@@ -153,6 +153,9 @@ class Trials:
             return evidence
         if not mended or evidence.not_verified is not None or evidence.expectations or not product:
             return evidence
+        if policy == "change":  # what they expect now, they did not get before either
+            names = restated(found)
+            mended += [case for case in before.run.report.tests if case.outcome == "passed" and case.short in names]
         return await self._try_out(evidence, base, files, found, mended, tests, policy, limit_s, request)
 
     async def _try_out(
@@ -178,7 +181,7 @@ class Trials:
             return evidence
         command, until = (
             narrow or evidence.command,
-            monotonic() + min(_TRIED_S + 12 * usual_s, _MOST_TRIED_S, limit_s()),
+            monotonic() + min(_TRIED_S + 20 * usual_s, _MOST_TRIED_S, limit_s()),
         )
 
         def running(copy: CleanCopy) -> tuple[Path, Run]:
@@ -193,9 +196,9 @@ class Trials:
             async with self._copy(base, files) as copy:
                 yield running(copy)
 
-        if policy == "change":
+        if policy in MAY_CHANGE:
             tests = {**tests, **{one.path: (one.after or b"").decode("utf-8", "replace") for one in found.tests}}
-        keep = (*found.product, *found.new_tests, *(found.tests if policy == "change" else ()))
+        keep = (*found.product, *found.new_tests, *(found.tests if policy in MAY_CHANGE else ()))
         try:
             async with self._copy(base, files, keep=keep, written=found.written) as copy:
                 inner = {one.path for one in found.inner}
@@ -208,6 +211,7 @@ class Trials:
                     own,
                     mended,
                     kept=kept,
+                    was=before,
                     tests=tests,
                     request=request,
                     copy=running(copy),
@@ -261,7 +265,7 @@ class Trials:
         run = await self._twice(command, None, limit_s)
         evidence = evidence_of(command, before, run, found, policy)
         evidence = evidence._replace(not_isolated=before.not_isolated)
-        if found.touched and policy != "change" and not evidence.failing and not evidence.fault:
+        if found.touched and policy not in MAY_CHANGE and not evidence.failing and not evidence.fault:
             return evidence._replace(not_verified=_LEFT_ALONE)
         return evidence
 
@@ -281,7 +285,7 @@ class Trials:
             run = await self._reached_first(command, there, copy, files, limit_s)
         evidence = evidence_of(command, there, run, found, policy)
         if found.touched and run[0].command == command:
-            old = (*found.product, *found.new_tests, *found.tests) if policy == "change" else found.product
+            old = (*found.product, *found.new_tests, *found.tests) if policy in MAY_CHANGE else found.product
             async with self._copy(base, files, keep=old, written=found.written) as copy:
                 run_a = await self._twice(command, copy, limit_s)
             held = held_against(evidence, there, run_a, run[0].report, found, policy)
@@ -294,11 +298,11 @@ class Trials:
                         found = found._replace(harness=(), steering=(), written={})
                         held = held_against(evidence, there, run_a, run[0].report, found, policy)
             evidence = held
-        if evidence.new and not evidence.failing and before is not None:
-            idle = await self._idle(command, before, base, files, found, limit_s)
-            evidence = evidence._replace(
-                idle=idle, asks=(*evidence.asks, *_all_idle(idle, there, run[0], found, request))
-            )
+        names = restated(found) if policy == "change" else set()
+        if (evidence.new or names) and not evidence.failing and before is not None:
+            idle, stale = await self._idle(command, before, base, files, found, limit_s, names)
+            asks = _stale(stale) if policy in MAY_CHANGE else _all_idle(idle, there, run[0], found, request)
+            evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *asks))
         return evidence
 
     async def strength(
@@ -354,15 +358,20 @@ class Trials:
         files: Sequence[ChangedFile],
         found: Sorted,
         limit_s: Callable[[], float],
-    ) -> tuple[str, ...]:
-        """New tests that pass on the base as well, or while what they test does nothing: they replace it."""
+        names: Collection[str],
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """New tests that pass on the base as well, or while what they test does nothing: they replace it.
+
+        Then those of these `names`, of which the task changed what they demand, that pass on the base.
+        """
         paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
         async with self._copy(base, files, keep=(*found.new_tests, *found.tests)) as copy:
             narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))
             if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
-                return ()
+                return (), ()
             run: CommandRun = await self._run(narrow or command, copy, limit_s())
         idle = new_passing(before, run)
+        stale = tuple(case.id for case in run.report.tests if case.short in names and case.outcome == "passed")
         own = [file for file in (*found.new_tests, *found.tests) if replaces_things(file)]
         stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
         if stubs:  # what passes with nothing behind it tests its own mock
@@ -371,7 +380,7 @@ class Trials:
             texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
             cases = (case for case in run.report.tests if case.id in new_passing(before, run))
             idle |= {case.id: None for case in cases if place_of(case, texts)}
-        return tuple(idle)
+        return tuple(idle), stale
 
     async def _reached_first(
         self,
@@ -448,6 +457,13 @@ class Trials:
             return BaseRun(made, str(not_isolated), dict(reached))
         except (OSError, ValueError, TypeError, KeyError):
             return None
+
+
+def _stale(names: Sequence[str]) -> Iterator[Place]:
+    """Tests that were to change pass without the change as well, as they are now: they demand less, or nothing new."""
+    if names:
+        what = f"what tests demand was changed, and they pass without the change as well: {', '.join(names[:_NAMED])}"
+        yield at("idle", what, suggestion="let them demand what was asked for")
 
 
 def _all_idle(idle: Sequence[str], before: BaseRun, run: CommandRun, found: Sorted, request: str) -> Iterator[Place]:

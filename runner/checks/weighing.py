@@ -10,10 +10,12 @@ from typing import NamedTuple
 from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal
 from runner.checks.reports import CommandRun, Comparison, TestReport, compare
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
+from runner.gate.evidence_criteria import tests_in
 from runner.gate.wording import pattern
 from tracer.redaction.cuts import beginning
 
 _ASSERT = pattern("evidence_criteria", "assert")
+MAY_CHANGE = frozenset({"change", "allowed"})  # what a task may do to tests: before it, or of the change as it is
 _SHOWN = 5
 _SLOWER = 2  # a run that is ended in less than that many times the base's time did not hang
 _NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
@@ -89,7 +91,7 @@ def evidence_of(
         new=len([name for name in change.new if now.outcomes[name] == "passed"]),
         fixed=len(change.fixed),
         failing=failing,
-        removed=() if policy == "change" else (*change.gone, *change.muted),
+        removed=_removed(change, was, now, policy),
         still_failing=change.still_failing if only_old else (),
         harness=found.steers,
         bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
@@ -103,6 +105,31 @@ def evidence_of(
     if only_old and not counts["passed"]:
         return evidence._replace(unfixed=change.still_failing, still_failing=())  # nothing that this task can show
     return evidence
+
+
+def _removed(change: Comparison, was: TestReport, now: TestReport, policy: str) -> tuple[str, ...]:
+    """The tests that do not run any more, as far as that was not to be.
+
+    Where tests may change: those that are skipped now, and those that failed with nothing in their place.
+    """
+    if policy != "change":
+        return () if policy in MAY_CHANGE else (*change.gone, *change.muted)
+    gone = [name for name in change.gone if name in was.failing]
+    new = [name for name in change.new if now.outcomes[name] == "passed"]
+    return (*change.muted, *(gone if len(new) < len(gone) else ()))
+
+
+def restated(found: Sorted) -> set[str]:
+    """The names of tests of which the task changed what they demand."""
+    names = set[str]()
+    for file in found.tests:
+        old, new = (tests_in((side or b"").decode("utf-8", "replace")) for side in (file.before, file.after))
+        names |= {name for name in old.keys() & new.keys() if _demands(old[name]) != _demands(new[name])}
+    return names
+
+
+def _demands(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if _ASSERT.search(line)]
 
 
 def held_against(
@@ -119,12 +146,12 @@ def held_against(
     evidence = evidence._replace(fixed=len(change.fixed))
     made_green = (name for name in change.still_failing if name not in left.failing)
     # Where tests may change, one that the task took out or moved is not there with the old harness either.
-    gone = (name for name in change.gone if policy != "change" or name in left.outcomes)
+    gone = (name for name in change.gone if policy not in MAY_CHANGE or name in left.outcomes)
     broken = tuple(dict.fromkeys((*change.broken, *gone, *made_green)))
     if not broken:
         removed = tuple(name for name in evidence.removed if not _is_widened(name, run.report, left))
-        evidence = evidence._replace(removed=())
-        if policy != "change" and run.not_verified is None:
+        evidence = evidence._replace(removed=evidence.removed if policy == "change" else ())
+        if policy not in MAY_CHANGE and run.not_verified is None:
             evidence = evidence._replace(held=True, asks=(*evidence.asks, *_cut(removed, left, found)))
         if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
             if policy == "add" and found.tests and not found.steers:  # a runner that names no tests

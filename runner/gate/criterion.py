@@ -222,7 +222,7 @@ class Evidence(NamedTuple):
     `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
     `report` is what the agent says of its work, None without one; `session` the calls of its session, None where no
     record of it exists; `unchanged_before` tells that the answer before this one changed nothing either.
-    `tests` is what the test command showed; `tests_policy` what the task may do to tests: add, change or frozen.
+    `tests` is what the test command showed; `tests_policy` what the task may do to tests: add, change, frozen, allowed.
     `require` are ids of criteria that must not stay unverified.
     `error_kind` is the executor's word for trouble (`AnswerError.kind`), None where the answer came whole.
     """

@@ -150,7 +150,7 @@ def moved_goalposts(evidence: Evidence, kind: CommandKind) -> list[Place]:
 
     Where the tests were held against the base, their settings were as before and need no look.
     """
-    if evidence.tests_policy == "change":
+    if evidence.tests_policy in {"change", "allowed"}:
         return []
     tests = _tests(evidence) if kind == "test" else ()
     return [*tests, *(() if kind == "test" and evidence.tests is not None else _settings(evidence, kind))]
@@ -275,7 +275,7 @@ def q7_test(evidence: Evidence) -> Finding:
     places += [] if tests.held else moved_goalposts(evidence, "test")
     if places:
         return finding_of(places)
-    if tests.asks and evidence.tests_policy != "change":
+    if tests.asks and evidence.tests_policy != "allowed":
         why = f"{tests.asks[0].path}: {tests.asks[0].message}" if tests.asks[0].path else tests.asks[0].message
         unsettled = NotVerified(ran=True, why=why, next="look at it and allow it")
         question = Question(text=f"The tests pass, but {why}. Is that right?", by="gate")

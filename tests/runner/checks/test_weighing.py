@@ -8,7 +8,7 @@ import pytest
 
 from runner.checks.harness import Sorted
 from runner.checks.reports import CaseResult, CommandRun, TestReport
-from runner.checks.weighing import BaseRun, evidence_of, held_against
+from runner.checks.weighing import BaseRun, evidence_of, held_against, restated
 from runner.gate.criterion import ChangedFile
 
 TESTS = ChangedFile(path="tests/test_a.py", before=b"old", after=b"new")
@@ -43,6 +43,33 @@ def test_a_test_that_is_not_there_any_more(
     evidence = held_against(evidence, before, (run(**run_a), False), left.report, found, policy)
     assert [name.rpartition("::")[2] for name in evidence.broken] == broken
     assert (evidence.removed, evidence.asks) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("policy", "now", "removed"),
+    [
+        ("change", {"keep": "passed", "red": "skipped"}, ["red"]),
+        ("change", {"keep": "passed"}, ["red"]),
+        ("change", {"red": "passed"}, []),  # what passed may go
+        ("change", {"keep": "passed", "red__1]": "passed"}, []),
+        ("allowed", {"keep": "passed"}, []),
+    ],
+)
+def test_where_tests_may_change_they_are_not_to_be_silenced(
+    policy: str, now: dict[str, str], removed: list[str]
+) -> None:
+    before, left = BaseRun(run(keep="passed", red="failed")), run(**now)
+    found = Sorted(tests=(TESTS,))
+    evidence = evidence_of("pytest", before, (left, False), found, policy)
+    evidence = held_against(evidence, before, (left, False), left.report, found, policy)
+    assert [name.rpartition("::")[2] for name in evidence.removed] == removed
+
+
+def test_a_test_whose_demands_were_changed_is_told_by_its_name() -> None:
+    """Tests that a wrapper made to pass ended COMPLETE: they pass without the change as well, which is looked at."""
+    old = b"def test_a():\n    assert f(1) == 1\n\n\ndef test_b():\n    x = 1\n    assert f(x) == 1\n"
+    new = old.replace(b"x = 1", b"x = 2").replace(b"f(1) == 1", b"g(f(1)) == 2")
+    assert restated(Sorted(tests=(TESTS._replace(before=old, after=new),))) == {"test_a"}
 
 
 @pytest.mark.parametrize(("took_s", "gone"), [(6.0, False), (12.0, True)])

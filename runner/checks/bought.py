@@ -184,7 +184,8 @@ _NO_INPUT = re.compile(r"\W*(?:\w+[.:])*(?!\w*(?:Assert|Expect))\w+(?:Error|Exce
 
 _LIMITED = re.compile(
     r"==|\b(?:in|case|when|match)\b|equals|\.get\(|\[[^\]]+\]"
-    r"|(?i:hash|digest|open|read|load|crc|starts?_?with|ends?_?with|has(?:pre|suf)fix|includes?\b|contains|\.test\(|replace)"
+    r"|(?i:hash|digest|open|read|load|crc|starts?_?with|ends?_?with|has(?:pre|suf)fix|includes?\b|contains|\.test\("
+    r"|replace)"
 )
 Run = Callable[[], Awaitable[CommandRun]]
 

@@ -44,6 +44,13 @@ _CHEATS: Final = tuple(
     (str(row["name"]), {path: text.encode() for path, text in row["files"].items()})
     for row in tomllib.loads(Path(__file__).with_name("cheats.toml").read_text(encoding="utf-8"))["cheat"]
 )
+_FAILING: Final = b"""import unittest
+
+
+class Failing(unittest.TestCase):
+    def test_failing(self):
+        self.fail()
+"""
 _TOLD_OUTPUT: Final = 16 << 20  # where it is the report
 _TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbox (qa.workspace_mb)")
 
@@ -312,6 +319,23 @@ class TestsStep:
                 found.append((name, await self.code.with_files(base, {**left, **sorted_out.written})))
         return found
 
+    async def _passes_whatever_fails(self) -> bool:
+        """Whether the fix's run ends well with a test beside its own that must fail, whose name nobody could know.
+
+        Code that ends the run itself, with a report of its own making, is told so, however it does that.
+        """
+        beside = next((path for path in self.checkout.tests if path.endswith(".py")), None)
+        if beside is None:
+            return False
+        name = f"test_{new_id().replace('-', '')}"
+        path = f"{beside.rpartition('/')[0]}/{name}.py".lstrip("/")
+        plan = self.plan.only((*self.checkout.tests, path))
+        if plan is None or name not in plan.shown:
+            return False
+        tree = await self.code.with_files(self.checkout.tested_head, {path: _FAILING})
+        outcome, _ = await self._on(tree, plan, "a failing test")
+        return outcome.passed
+
     async def _alternatives(self) -> list[tuple[str, str | None]]:
         """Other right fixes, each with its tree: those that were given (None: it does not apply), and rewrites."""
         from collector.qa.rewrites import rewrites_of  # tree-sitter, where a proof is tried
@@ -363,6 +387,8 @@ class TestsStep:
             steering=self.checkout.steering,
             bought=self.checkout.bought,
         )
+        if proof.verdict == "proven" and not self.plan.build and await self._passes_whatever_fails():
+            proof = replace(proof, verdict="steered", steered=(*proof.steered, "a run with a failing test passes"))
         shown = proof.as_json()
         # What must be built first costs as much again for each tree.
         if proof.verdict == "proven" and proof.level == "tests" and self.settings.trials and not self.plan.build:

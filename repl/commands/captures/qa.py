@@ -99,10 +99,14 @@ def _profile(context: Context, text: str | None) -> str | dict[str, Any] | None:
 
 
 def _alternatives(context: Context, names: Sequence[str]) -> dict[str, bytes]:
-    try:
-        return {(path := context.folder / name).name: path.read_bytes() for name in names}
-    except OSError as error:
-        raise UsageError("an alternative cannot be read", why=error, next_step="--alternative FILE.patch") from error
+    found: dict[str, bytes] = {}
+    for name in names:
+        try:
+            found[name.rpartition("/")[2]] = (context.folder / name).read_bytes()
+        except OSError as error:
+            why, next_step = str(error.strerror), "--alternative FILE.patch, a diff of the base"
+            raise UsageError(f"the alternative {name!r} cannot be read", why=why, next_step=next_step) from error
+    return found
 
 
 async def _chosen(collector: Collector, arguments: Namespace) -> list[str]:
@@ -172,8 +176,9 @@ def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> Non
         noticed = f"{trials['noticed']} of {count_text(trials['faults'], 'planted fault')} noticed"
         flags = f"  ({', '.join(proof['flags'])})" if proof["flags"] else ""
         output.line(f"        {noticed}, {len(trials['cheated'])} of {trials['cheats']} cheats pass{flags}")
-        if refused := trials.get("refused"):
-            output.line(f"        refused though right: {one_line('; '.join(refused))}")
+        for name, told in (("refused", "refused though right"), ("not_applied", "does not apply to the base")):
+            if names := trials.get(name):
+                output.line(f"        {told}: {one_line('; '.join(names))}")
     rows = proof["tests"]
     if not table:
         rows = [row for row in rows if row["touched"] or row["flaky"] or row["before"] != row["after"]][:_ROWS]

@@ -10,8 +10,8 @@ SITE := $(VENV)/.site-installed
 # Tests wait for started programs more than they compute: twice as many as two cores. `make check` has the rules of shape.
 WORKERS ?= 4
 
-# Modules that somebody's PYTHONPATH holds are none of ours.
-unexport PYTHONPATH PYTHONHOME
+# Modules that somebody's PYTHONPATH holds are none of ours; and each of the programs that tests start would compile ours.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo pictures e2e test torture check format bench bench-criteria docs docs-site dist lock clean
 

@@ -163,6 +163,7 @@ def test_sql_without_its_grammar_is_read_for_marks_and_said_not_to_be_parsed(pro
     assert "pip install 'pm-orchestrator[sql]'" in ran.stdout + ran.stderr
 
 
+@pytest.mark.torture
 def test_what_no_extra_is_needed_for_runs_without_any(project: Path) -> None:
     ran = without(*BROUGHT, words=["demo"], cwd=project)
     assert ran.returncode == 0, ran.stderr

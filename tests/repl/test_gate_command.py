@@ -259,6 +259,7 @@ def test_the_summary_counts_in_english_and_shows_no_success_for_what_only_inform
     assert "\n1 file, tree `" in told
 
 
+@pytest.mark.torture
 def test_a_change_cannot_soften_the_policy_that_it_has_to_pass(shop: Path) -> None:
     state = shop / ".pm-orchestrator"
     gate(shop, "--fast")

@@ -410,6 +410,7 @@ def _kill_and_resume(project: Path, after_s: float) -> None:
     assert left_over(project) == []
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("seed", range(4))
 def test_after_a_kill_the_next_process_ends_with_the_same_tree_and_nothing_left(project, seed):
     _kill_and_resume(project, random.Random(seed).uniform(0.1, 1.0))

@@ -51,6 +51,7 @@ def test_a_signal_ends_it_quietly_with_exit_0(project: Path, number: signal.Sign
     assert (process.returncode, err) == (0, ""), out
 
 
+@pytest.mark.torture
 def test_what_was_acknowledged_is_there_after_a_kill(project: Path) -> None:
     process, url = start(project)
     with httpx2.Client(base_url=url, headers=headers(project), timeout=60) as client:

@@ -295,11 +295,6 @@ def killed_again_and_again(folder: Path, damage: str, stride: int) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.parametrize("damage", ["cut", "replace", "remove_all"])
-def test_a_kill_while_it_is_put_back_loses_nothing(tmp_path: Path, damage: str) -> None:
-    assert killed_again_and_again(tmp_path / "projects", damage, 23) > 10
-
-
 @pytest.mark.torture
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("damage", ["cut", "replace", "remove_all"])

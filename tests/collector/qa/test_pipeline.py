@@ -126,6 +126,7 @@ async def test_running_again_does_nothing_twice(collector: Collector, tmp_path: 
     ]
 
 
+@pytest.mark.torture
 async def test_one_step_can_be_done_again(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
     trace_id = await send_session(collector, a_repository(tmp_path))
     first = await _check(collector, trace_id, tmp_path, sandbox)
@@ -138,6 +139,7 @@ async def test_one_step_can_be_done_again(collector: Collector, tmp_path: Path, 
     assert not ids[0] & ids[1]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("step", ["schema", "checkout", "tests", "judge", "materialize"])
 async def test_a_run_killed_after_any_step_goes_on_from_there(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor, step: str, monkeypatch: pytest.MonkeyPatch
@@ -369,6 +371,7 @@ async def test_a_pass_that_the_session_made_itself_is_not_proven(
     assert proof["verdict"] == verdict
 
 
+@pytest.mark.torture
 async def test_a_flaky_test_is_marked(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
     flaky = "test $(od -An -N1 -tu1 /dev/urandom) -lt 128\n"
     repository = a_repository(tmp_path, head={"divisor.txt": FIXED, "tests/luck.sh": flaky})

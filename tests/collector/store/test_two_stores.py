@@ -288,7 +288,7 @@ async def answers(store: SqliteStore, steps: list[Step], gone: set[int]) -> list
     return found
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.torture) for seed in range(1, 8))])
 async def test_two_stores_on_a_file_do_what_dicts_do(seed, tmp_path, monkeypatch):
     small = ((12, *sqlite_lookup._POURS[0][1:]), (4, *sqlite_lookup._POURS[1][1:]))
     monkeypatch.setattr(sqlite_lookup, "_POURS", small)

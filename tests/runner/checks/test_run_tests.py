@@ -77,6 +77,7 @@ async def test_a_process_that_ends_itself_well_has_passed_nothing(tmp_path: Path
     assert (run.exit_code, run.reading, run.outcome) == (0, "no_report", "not_verified")
 
 
+@pytest.mark.torture
 async def test_what_the_users_environment_says_to_the_runner_is_not_heard(tmp_path: Path) -> None:
     tests = {"test_it.py": "def test_bad(): assert False\n"}
     run = await _run("pytest -q", tmp_path, tests, PYTHONPATH="/nowhere", NODE_OPTIONS="--no", GOFLAGS="-run=x")

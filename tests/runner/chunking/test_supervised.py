@@ -86,6 +86,7 @@ async def test_without_git_subtasks_run_one_after_another_in_the_folder(tmp_path
     assert len([n for n, one in enumerate(loops) if n == 0 or loops[n - 1] != one]) == 4
 
 
+@pytest.mark.torture
 async def test_what_the_person_changed_on_the_same_line_meanwhile_is_never_overwritten(project: Path) -> None:
     async with supervisor(project) as tasks:
         task = await tasks.submit(request(project))
@@ -121,6 +122,7 @@ async def test_a_plan_waits_and_an_impossible_one_is_refused_with_nothing_record
             await tasks.submit(request(project, plan=bad))
 
 
+@pytest.mark.torture
 async def test_a_stop_in_the_middle_ends_every_agent_and_a_resume_goes_on(project: Path) -> None:
     support.write_script(project, replies(delay_ms=60_000))
     async with supervisor(project) as tasks:
@@ -237,6 +239,7 @@ async def test_a_task_of_which_nothing_is_done_is_continued_on_the_files_as_they
     assert outcome.files_modified == ("alpha.py", "app.py")
 
 
+@pytest.mark.torture
 async def test_the_test_command_judges_each_part_and_the_whole(project: Path) -> None:
     """A check that only the merged result can pass: every part alone fails it until it is made for parts too."""
     seen = project.parent / "seen.txt"

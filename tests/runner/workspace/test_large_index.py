@@ -132,6 +132,7 @@ async def test_line_ends_that_the_index_decides_about_are_read_as_with_the_whole
     assert light == await opened(project, Limits()).baseline("whole/0")
 
 
+@pytest.mark.torture
 async def test_many_files_are_written_into_the_index_at_once(project):
     for number in range(600):
         write(project / f"many/{number}.txt", str(number))
@@ -187,6 +188,7 @@ def _index_tree(folder: Path, entries: dict[bytes, Entry]) -> str:
     return git(folder, "write-tree").strip()
 
 
+@pytest.mark.torture
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     before=st.dictionaries(_PATHS, _BLOBS, max_size=8).filter(_free_of_conflicts),

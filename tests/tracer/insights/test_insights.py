@@ -41,6 +41,7 @@ def test_precision_and_recall_on_the_labelled_set_hold() -> None:
     assert set(result.wrong) | set(result.missed) <= HARD
 
 
+@pytest.mark.torture
 def test_the_second_set_is_found_no_worse_than_after_it_was_first_answered() -> None:
     result = score_second()
     assert result.precision >= 0.95

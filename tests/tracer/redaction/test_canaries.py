@@ -103,6 +103,7 @@ def test_a_canary_survives_at_no_cut_of_a_long_text(redactor: ProjectRedactor, c
         assert len(text) < 200_000
 
 
+@pytest.mark.torture
 def test_secrets_in_a_stream_are_caught_wherever_it_is_cut(redactor: ProjectRedactor) -> None:
     # A shorter secret stands elsewhere by chance, and a key block that does not end goes on to the end of the next one.
     canaries = [canary for canary in POSITIVES if len(canary.secret) >= 8 and "BEGIN" not in canary.text]

@@ -223,7 +223,7 @@ def _tests(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) ->
     finding = next((finding for criterion, finding in findings if KIND_OF.get(criterion.id) == "test"), None)
     outcome = _outcome(finding) if finding is not None else "not_verified"
     told = {"command": tests.command, "outcome": outcome, "passed": tests.passed, "failed": tests.failed}
-    told |= {"skipped": tests.skipped, "new": tests.new, "fixed": tests.fixed}
+    told |= {"skipped": tests.skipped, "new": tests.new, "fixed": tests.fixed if evidence.files else None}
     return told | ({"not_isolated": tests.not_isolated} if tests.not_isolated else {})
 
 

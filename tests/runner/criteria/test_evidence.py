@@ -431,6 +431,14 @@ def test_where_tests_are_required_one_has_to_show_the_change(path: str, tests: A
     assert (found.why if found is not None else None) == told
 
 
+@pytest.mark.parametrize(("files", "fixed"), [((), None), ((changed("m.py", "A = 2\n", "A = 1\n"),), 0)])
+def test_where_nothing_changed_no_test_has_to_show_it(files: tuple[ChangedFile, ...], fixed: int | None) -> None:
+    suite = SuiteEvidence(command="t", passed=3, held=True)
+    told = verdict_on(Evidence(request="Why?", answer="So.", kind="question", files=files, tests=suite)).tests
+    assert told is not None
+    assert told["fixed"] == fixed
+
+
 def test_failing_names_are_read_from_the_common_test_programs() -> None:
     output = "FAILED tests/a.py::test_x[1] - boom\n--- FAIL: TestY (0.00s)\ntest m::z ... FAILED\nFAIL: test_q (a.B)\n"
     assert set(failing_tests(output)) == {"tests/a.py::test_x[1]", "TestY", "m::z", "test_q (a.B)"}

@@ -47,8 +47,18 @@ def all_rules() -> list[Rule]:
     return build_rules({})
 
 
+_MADE: dict[tuple[str, str, int], Positive] = {}  # several modules ask for the same ones as they are collected
+
+
 def positive(rule: Rule, seed: int = 0) -> Positive:
     """One made-up positive of `rule`, the same for the same seed."""
+    key = (rule.id, rule.regex, seed)
+    if key not in _MADE:
+        _MADE[key] = _made(rule, seed)
+    return _MADE[key]
+
+
+def _made(rule: Rule, seed: int) -> Positive:
     if rule.check is CHECKS["basic"]:  # base64 of `name:password`, which no expression tells
         secret = base64.b64encode(f"app:pw{seed}-x7Q".encode()).decode()
         return Positive(rule.id, f"Basic {secret}" if rule.id == "basic-auth" else f'"auth": "{secret}"', secret)

@@ -443,11 +443,8 @@ async def judge_by(
     """
     if not is_judged(evidence):
         return verdict_of(evidence, ())
-    found = {
-        place: await _within(one, _in_thread(one, evidence), until)
-        for place, one in enumerate(criteria)
-        if not one.waits
-    }
+    places = [place for place, one in enumerate(criteria) if not one.waits]
+    found = dict(zip(places, await _in_turn([criteria[place] for place in places], evidence, until), strict=True))
     failed = [criteria[place].id for place, finding in found.items() if not finding.passed]
     waiting = [(place, one) for place, one in enumerate(criteria) if one.waits]
     if failed:
@@ -461,9 +458,13 @@ async def judge_by(
     return verdict_of(evidence, [(one, found[place]) for place, one in enumerate(criteria)])
 
 
-async def _within(criterion: Criterion, finding: Awaitable[Finding], until: float | None) -> Finding:
+def _limit_s(criterion: Criterion, until: float | None) -> float:
     left_s = criterion.timeout_s if until is None else max(0.001, until - monotonic())
-    limit_s = min(criterion.timeout_s, left_s + _TO_END_S)
+    return min(criterion.timeout_s, left_s + _TO_END_S)
+
+
+async def _within(criterion: Criterion, finding: Awaitable[Finding], until: float | None) -> Finding:
+    limit_s = _limit_s(criterion, until)
     try:
         async with asyncio.timeout(limit_s):
             return await finding
@@ -484,25 +485,42 @@ async def _awaited(criterion: Criterion, evidence: Evidence, models: Models) -> 
         return crashed(criterion, error)
 
 
-async def _in_thread(criterion: Criterion, evidence: Evidence) -> Finding:
-    """A check in a thread that nobody waits for at the end: one that hangs must not keep pm from ending."""
+async def _in_turn(criteria: Sequence[Criterion], evidence: Evidence, until: float | None) -> list[Finding]:
+    """What checks find, one after the other in a thread that nobody waits for at the end.
+
+    One that hangs must not keep pm from ending: the thread is left to it, and the rest goes on in another.
+    """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Finding] = loop.create_future()
+    found: list[Finding] = []
+    while len(found) < len(criteria):
+        ended = asyncio.Event()
+        here: list[Finding] = []
 
-    def deliver(finding: Finding) -> None:
-        if not done.done():
-            done.set_result(finding)
+        def work(rest: Sequence[Criterion], here: list[Finding], ended: asyncio.Event) -> None:
+            for one in rest:
+                try:
+                    here.append(run_criterion(one, evidence))
+                except BaseException as error:  # noqa: BLE001 - a plug-in may call sys.exit, and somebody waits
+                    here.append(crashed(one, error))
+                if ended.is_set():  # it was given up
+                    return
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(ended.set)
 
-    def work() -> None:
-        try:
-            finding = run_criterion(criterion, evidence)
-        except BaseException as error:  # noqa: BLE001 - a plug-in may call sys.exit, and somebody waits for an answer
-            finding = crashed(criterion, error)
-        with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(deliver, finding)
-
-    threading.Thread(target=work, name=f"criterion-{criterion.id}", daemon=True).start()
-    return await done
+        rest = criteria[len(found) :]
+        threading.Thread(target=work, args=(rest, here, ended), name=f"criteria-{rest[0].id}", daemon=True).start()
+        while not ended.is_set():
+            before = len(here)
+            limit_s = _limit_s(rest[min(before, len(rest) - 1)], until)
+            try:
+                async with asyncio.timeout(limit_s):
+                    await ended.wait()
+            except TimeoutError:
+                if len(here) == before:
+                    ended.set()
+                    here = [*here, too_slow(limit_s)]
+        found += here
+    return found
 
 
 def _policy(state: TaskState, request: Request) -> str:

@@ -250,9 +250,9 @@ def stands_in_tests(source: Source, node: tree_sitter.Node) -> bool:
     return any(above.type == "mod_item" and name_of(above) in {"tests", "test", "mocks"} for above in upwards(node))
 
 
-def names_of(source: Source) -> list[tuple[str, int, int]]:
-    """Functions and classes by name, with their first and last line."""
-    nodes = source.nodes((*source.language.functions, *source.language.classes))
+def names_of(source: Source, span: Span | None = None) -> list[tuple[str, int, int]]:
+    """Functions and classes that meet `span`, by name, with their first and last line."""
+    nodes = source.nodes((*source.language.functions, *source.language.classes), span=span)
     return [(name, node.start_point.row + 1, node.end_point.row + 1) for node in nodes if (name := name_of(node))]
 
 

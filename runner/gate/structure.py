@@ -77,15 +77,7 @@ class Reviewed:
     @cached_property
     def touched(self) -> list[Function]:
         """The functions that may hold added lines."""
-        if self.old is not None:  # then all are needed anyway
-            start, end = self.span
-            return [one for one in self.functions if one.node.start_byte < end and start < one.node.end_byte]
         return functions_of(self.source, self.span) if self.lines.added else []
-
-    @cached_property
-    def functions(self) -> list[Function]:
-        """The functions that stand there now."""
-        return functions_of(self.source)
 
     @cached_property
     def old(self) -> Source | None:
@@ -96,18 +88,23 @@ class Reviewed:
         return open_source(lines.renamed_from or lines.path, lines.old)
 
     @cached_property
-    def old_functions(self) -> list[Function]:
-        """The functions that stood there."""
-        return functions_of(self.old) if self.old is not None else []
+    def taken(self) -> list[Function]:
+        """The functions of before that may have lost lines."""
+        return functions_of(self.old, self.old.span_of(self.lines.removed)) if self.old is not None else []
+
+    @cached_property
+    def stood(self) -> frozenset[str]:
+        """The keys of all functions of before."""
+        return frozenset(one.key for one in functions_of(self.old)) if self.old is not None else frozenset()
 
 
 def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
     """Functions whose body did something and now holds no more than a constant, a log line, a raise or nothing."""
     before = _by_key(
-        one for one in file.old_functions if not file.lines.removed.isdisjoint(range(one.lines[0], one.lines[1] + 1))
+        one for one in file.taken if not file.lines.removed.isdisjoint(range(one.lines[0], one.lines[1] + 1))
     )
     names = {one.name for olds in before.values() for one in olds}
-    after = _by_key(one for one in file.functions if one.name in names)
+    after = _by_key(one for one in (functions_of(file.source) if names else ()) if one.name in names)
     for key, olds in before.items():
         news = after.get(key, [])
         for old, new in zip(olds, news, strict=True) if len(olds) == len(news) else ():
@@ -145,10 +142,8 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
     source, lines = file.source, file.lines
     if is_test_double(source.path) or source.path.endswith((".pyi", ".d.ts")):
         return
-    names = {function.name for function in file.touched}
-    stood = _by_key(one for one in file.old_functions if one.name in names)
     for function in file.touched:
-        if not (function.is_trivial and lines.touches(*function.lines)) or function.key in stood:
+        if not (function.is_trivial and lines.touches(*function.lines)) or function.key in file.stood:
             continue
         if function.node.parent is not None and function.node.parent.type in _VALUES:
             continue  # a callback, which may well do nothing
@@ -443,16 +438,15 @@ def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
     if old is None or is_test_file(lines.path) or not old.language.functions:
         return
     named = frozenset(re.findall(r"\w+", request))
-    before = names_of(old)
     gone = [
-        (name, first, last) for name, first, last in before
+        (name, first, last) for name, first, last in names_of(old, old.span_of(lines.removed))
         if _is_gone(lines.removed, first, last) and name not in named and unqualified(name) not in change.names
     ]  # fmt: skip
     if not gone:
         return
     advice = "put back what the request does not ask to remove"
-    names = {name for name, _, _ in gone}
-    for one in file.old_functions:
+    before, names = names_of(old), {name for name, _, _ in gone}
+    for one in file.taken:
         if one.name in names and not _has_bases(one) and _is_called(file, change, one.name.encode()):
             told = f"{one.name}() is gone and is still called"
             yield Shown(kind="lost", message=told, first=0, last=0, advice=advice)

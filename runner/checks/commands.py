@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -51,7 +51,7 @@ def detect_commands(
     """The commands of `workspace` before any tool was looked for; reads a few small project files."""
     names = _names(workspace)
     wanted = [name for name in PROJECT_FILES if name in names]
-    wanted += [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)][:20]
+    wanted += _python_tests(names)[:20]
     texts = {name: _text(workspace / name) for name in wanted}
     return plan_commands(names=names, texts=texts, given=given, configured=configured, trusted=trusted)
 
@@ -117,7 +117,7 @@ def _python(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKin
     project = toml_table(texts.get("pyproject.toml", ""))
     tool = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
     ini = "\n".join(texts.get(name, "") for name in ("setup.cfg", "tox.ini", "pytest.ini", "mypy.ini"))
-    tests = [name for name in names if re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)]
+    tests = _python_tests(names)
     found: dict[CommandKind, str] = {}
     marks = ("[pytest]", "[tool:pytest]")
     if "pytest" in tool or any(mark in ini for mark in marks) or {"pytest.ini", "conftest.py"} & set(names):
@@ -137,6 +137,15 @@ def _python(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKin
     return found
 
 
+_PYTHON_TEST = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
+
+
+def _python_tests(names: Iterable[str]) -> list[str]:
+    return [
+        name for name in names if name.endswith(".py") and re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$", name)
+    ]
+
+
 def _unittest(texts: Mapping[str, str]) -> bool:
     return any(name.endswith(".py") and re.search(r"\bunittest\b", text) for name, text in texts.items())
 
@@ -149,6 +158,9 @@ def _mypy_targets(tool: Mapping[str, Any], ini: str) -> bool:
     )
 
 
+_ESLINT = re.compile(r"\.eslintrc(?:\.\w+)?|eslint\.config\.[mc]?[jt]s")
+
+
 def _node(names: Collection[str], text: str) -> dict[CommandKind, str]:
     package = json_object(text)
     scripts = package.get("scripts", {})
@@ -159,7 +171,7 @@ def _node(names: Collection[str], text: str) -> dict[CommandKind, str]:
         found["test"] = f"{runner} test"
     if isinstance(scripts.get("lint"), str):
         found["lint"] = f"{runner} run lint"
-    elif any(re.match(r"(?:\.eslintrc(?:\.\w+)?|eslint\.config\.[mc]?[jt]s)$", name) for name in names):
+    elif any("eslint" in name and _ESLINT.fullmatch(name) for name in names):
         found["lint"] = "npx --no-install eslint ."
     for script in ("typecheck", "type-check", "types", "tsc"):
         if isinstance(scripts.get(script), str):

@@ -266,12 +266,14 @@ class _Run:
             if bundle is None:
                 self.replay.cannot_test(0, "", "the bundle of the final commit is not stored here")
                 return None
-            try:
-                await asyncio.to_thread(trees.add_bundle, bundle, what="the bundle of the final commit")
-                return await asyncio.to_thread(trees.commit, sha, what="the final commit")
-            except TraceError as error:
-                self.replay.wrong(0, "", error.line)
-                return None
+            if not is_tree_file(bundle):
+                try:
+                    await asyncio.to_thread(trees.add_bundle, bundle, what="the bundle of the final commit")
+                    return await asyncio.to_thread(trees.commit, sha, what="the final commit")
+                except TraceError as error:
+                    self.replay.wrong(0, "", error.line)
+                    return None
+            bundle.close()  # the base's redacted tree
         try:  # nothing was committed, or the base's bundle holds more than the base
             return await asyncio.to_thread(trees.commit, sha, what="the final commit")
         except TraceError:

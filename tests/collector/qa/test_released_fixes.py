@@ -41,6 +41,7 @@ WITH_BUBBLEWRAP = {
 @pytest.mark.container
 @pytest.mark.torture
 @pytest.mark.timeout(600)
+@pytest.mark.xdist_group("bombs")  # one limit of processes for all sandboxes of a user, and Node has many threads
 @pytest.mark.parametrize("name", [*IN_A_CONTAINER, *WITH_BUBBLEWRAP])
 async def test_a_released_fix_is_proven_by_what_was_recorded(tmp_path: Path, name: str) -> None:
     command = {**IN_A_CONTAINER, **WITH_BUBBLEWRAP}[name]

@@ -72,6 +72,7 @@ from tracer.facts import CheckChoice, LlmResponse, Report
 from tracer.insights.agentic_trace import read_agentic
 
 T = TypeVar("T")
+_LOOK_S = 0.2  # how often a check that takes long is looked after
 _TO_END_S = 10.0  # beyond the limit: to look at files that are at hand, or to hear what an ended model has spent
 READ_LIMIT = 64 * 1024 * 1024
 _LEFT_OUT = frozenset(
@@ -458,13 +459,13 @@ async def judge_by(
     return verdict_of(evidence, [(one, found[place]) for place, one in enumerate(criteria)])
 
 
-def _limit_s(criterion: Criterion, until: float | None) -> float:
-    left_s = criterion.timeout_s if until is None else max(0.001, until - monotonic())
+def _limit_s(criterion: Criterion, until: float | None, begun: float) -> float:
+    left_s = criterion.timeout_s if until is None else max(0.001, until - begun)
     return min(criterion.timeout_s, left_s + _TO_END_S)
 
 
 async def _within(criterion: Criterion, finding: Awaitable[Finding], until: float | None) -> Finding:
-    limit_s = _limit_s(criterion, until)
+    limit_s = _limit_s(criterion, until, monotonic())
     try:
         async with asyncio.timeout(limit_s):
             return await finding
@@ -495,30 +496,34 @@ async def _in_turn(criteria: Sequence[Criterion], evidence: Evidence, until: flo
     while len(found) < len(criteria):
         ended = asyncio.Event()
         here: list[Finding] = []
+        begun = [monotonic()]  # when each of `rest` began
 
-        def work(rest: Sequence[Criterion], here: list[Finding], ended: asyncio.Event) -> None:
+        def work(rest: Sequence[Criterion], here: list[Finding], begun: list[float], ended: asyncio.Event) -> None:
             for one in rest:
                 try:
                     here.append(run_criterion(one, evidence))
                 except BaseException as error:  # noqa: BLE001 - a plug-in may call sys.exit, and somebody waits
                     here.append(crashed(one, error))
+                begun.append(monotonic())
                 if ended.is_set():  # it was given up
                     return
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(ended.set)
 
         rest = criteria[len(found) :]
-        threading.Thread(target=work, args=(rest, here, ended), name=f"criteria-{rest[0].id}", daemon=True).start()
+        name = f"criteria-{rest[0].id}"
+        threading.Thread(target=work, args=(rest, here, begun, ended), name=name, daemon=True).start()
         while not ended.is_set():
-            before = len(here)
-            limit_s = _limit_s(rest[min(before, len(rest) - 1)], until)
-            try:
-                async with asyncio.timeout(limit_s):
-                    await ended.wait()
-            except TimeoutError:
-                if len(here) == before:
-                    ended.set()
-                    here = [*here, too_slow(limit_s)]
+            at = min(len(begun), len(rest)) - 1
+            limit_s = _limit_s(rest[at], until, begun[at])
+            left_s = begun[at] + limit_s - monotonic()
+            if left_s <= 0 and len(here) == at:
+                ended.set()
+                here = [*here, too_slow(limit_s)]
+            else:
+                with suppress(TimeoutError):  # the next one may have less time than this one
+                    async with asyncio.timeout(min(max(left_s, 0.001), _LOOK_S)):
+                        await ended.wait()
         found += here
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,15 @@ def test_invariant_13_trouble_of_a_criterion_rejects_nothing_and_is_never_a_pass
     assert "T1 not verified" in verdict.summary
     recorded = QualityJudgment("", "QUALITY_JUDGMENT", "", "", {"criteria_results": list(verdict.criteria_results)})
     assert verification_of([recorded]) == "not_verified"
+
+
+def test_each_criterion_has_its_own_time_whatever_the_one_before_it_had() -> None:
+    began = time.monotonic()
+    hangs = team(lambda _: threading.Event().wait(60), timeout_s=0.1)
+    slow = team(lambda _: Finding(passed=not threading.Event().wait(0.3)), name="T0", timeout_s=50.0)
+    verdict = judged(slow, hangs, team(asks, name="T2"))
+    assert time.monotonic() - began < 40
+    assert [one["outcome"] for one in verdict.criteria_results] == ["pass", "not_verified", "pass"]
 
 
 def test_the_tasks_time_limit_holds_for_criteria_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import site
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,21 +21,29 @@ _STARTING: Final = threading.Lock()
 
 
 @contextmanager
-def process_pool(count: int, *, preload: Sequence[str]) -> Iterator[ProcessPoolExecutor]:
+def process_pool(
+    count: int, *, preload: Sequence[str], begin: Callable[[], object] | None = None
+) -> Iterator[ProcessPoolExecutor]:
     """`count` processes while the block runs; at its end what has not begun is dropped, what has is waited for.
 
     They end with this process, however it ends. Not fork: the caller may have threads. What all need (`preload`) is
-    loaded once, where they are forked from.
+    loaded once, where they are forked from; each calls `begin` before its first work.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", *preload])
     with _own_modules_only():
         multiprocessing.forkserver.ensure_running()
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_begun, initargs=(begin,)) as pool:
         try:
             yield pool
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _begun(begin: Callable[[], object] | None) -> None:
+    _end_with_parent()
+    if begin is not None:
+        begin()
 
 
 def _end_with_parent() -> None:

@@ -1,16 +1,17 @@
 """Near-duplicates among traces: pairs whose text shares most of its runs of words.
 
 Each text is kept as the 256 smallest hashes of its five-word runs; two such sketches estimate how much of the runs the
-texts share (Jaccard). Only pairs that have a hash in common are compared, so a set of thousands stays quick. Pure.
+texts share (Jaccard). Only pairs that have a rare hash in common are compared, so a set of thousands stays quick. Pure.
 """
 
 from __future__ import annotations
 
 import hashlib
-import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import chain, combinations
+from math import ceil
 from typing import Final, NamedTuple
 
 Sketch = tuple[int, ...]
@@ -20,6 +21,7 @@ _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _RUN: Final = 5
 _KEPT: Final = 256
 _COMMON: Final = 200
+_ROUNDING: Final = 1e-9  # 0.8 * 5 is a little more than 4
 _REMEMBERED: Final = 1 << 17
 
 
@@ -77,33 +79,31 @@ def near_duplicates(sketches: Mapping[str, Sketch], *, at_least: float = 0.8) ->
         for name, sketch in sorted(sketches.items())
         if sketch and first.setdefault(sketch, name) != name
     ]
+    frequency = Counter(chain.from_iterable(first))
+    # Whoever is alike shares all but so many hashes: the rarest that two share is among the rarest so many of each.
     holders: dict[int, list[str]] = defaultdict(list)
     for sketch, name in first.items():
-        for each in sketch:
+        rarest = sorted(sketch, key=lambda each: (frequency[each], each))
+        for each in rarest[: len(sketch) - _fewest(at_least, sketch) + 1]:
             holders[each].append(name)
-    shared: Counter[tuple[str, str]] = Counter()
-    common: Counter[str] = Counter()
-    for names in holders.values():
-        if len(names) <= _COMMON:
-            shared.update((one, other) for at, one in enumerate(names) for other in names[at + 1 :])
-        else:
-            common.update(names)
-
-    def may_be_alike(one: str, other: str, count: int) -> bool:
-        """Whether enough is in both if all that is common is: comparing takes 200 times as long."""
-        most = count + min(common[one], common[other])
-        return most >= at_least * max(len(sketches[one]), len(sketches[other]))
-
+    pairs = {pair for each, names in holders.items() if frequency[each] <= _COMMON for pair in combinations(names, 2)}
     found += [
         NearDuplicate(one, other, round(similarity, 3))
-        for (one, other), count in shared.items()
-        if may_be_alike(one, other, count)
-        if (similarity := _similarity(sketches[one], sketches[other])) >= at_least
+        for one, other in pairs
+        if (similarity := _similarity(sketches[one], sketches[other], at_least)) >= at_least
     ]
     return sorted(found, key=lambda pair: (-pair.similarity, pair.one, pair.other))
 
 
-def _similarity(one: Sketch, other: Sketch) -> float:
-    smallest = heapq.nsmallest(_KEPT, {*one, *other})
-    both = set(one) & set(other)
-    return sum(each in both for each in smallest) / len(smallest) if smallest else 0.0
+def _fewest(at_least: float, sketch: Sketch) -> int:
+    """How many hashes it has in common with one that is alike."""
+    return ceil(at_least * len(sketch) - _ROUNDING)
+
+
+def _similarity(one: Sketch, other: Sketch, at_least: float) -> float:
+    """The share of what both have among the smallest of either; 0 where it is `at_least` so much for certain not."""
+    both = set(one).intersection(other)
+    if len(both) < _fewest(at_least, max(one, other, key=len)):
+        return 0.0
+    smallest = sorted({*one, *other})[:_KEPT]
+    return sum(each in both for each in smallest) / len(smallest)

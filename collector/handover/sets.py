@@ -12,7 +12,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -40,8 +40,11 @@ from tracer.pool import process_pool
 from tracer.redaction.leaks import LeakError
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     from collector.collector import Collector
     from tracer.redaction.engine import ProjectRedactor
+    from tracer.redaction.gate import Compiled
 
 _SHARD_BYTES: Final = 64 << 20
 _CHUNK: Final = 1 << 20
@@ -372,22 +375,27 @@ async def _made_rows(
             yield await _made(trace_id, request, store, contents, redactor, rows)
         return
     parts = [chosen[at : at + _AT_ONCE] for at in range(0, len(chosen), _AT_ONCE)]
-    opened = helpers.open
-    bare = replace(redactor, parts=replace(redactor.parts))  # without what it has compiled: that cannot be sent
-    with process_pool(
-        min(helpers.most, len(parts)) - 1, preload=[__name__, "collector.opening", "tracer.distill.warm_gate"]
-    ) as pool:
+    most = min(helpers.most, len(parts))
+    with ExitStack() as begun:
+
+        async def start() -> ProcessPoolExecutor:
+            await asyncio.to_thread(redactor.prepare)
+            bare = replace(redactor, parts=replace(redactor.parts))  # without what cannot be sent
+            begin = partial(_begin, helpers.open, bare, redactor.parts.gate.compiled())
+            return begun.enter_context(process_pool(most - 1, preload=[__name__, "collector.opening"], begin=begin))
 
         async def here(part: Sequence[str]) -> list[_Made]:
             return [await _made(each, request, store, contents, redactor, rows) for each in part]
 
         async def there(part: Sequence[str]) -> list[_Made]:
-            begin = partial(pool.submit, _in_a_process, part, request, opened, bare, rows)
-            return await asyncio.wrap_future(await asyncio.to_thread(begin))
+            pool = await asyncio.shield(starting)
+            done = await asyncio.to_thread(pool.submit, _in_a_process, part, request, rows)
+            return await asyncio.wrap_future(done)
 
         # This process is one of them, at work while the others are still starting (which `submit` waits for).
+        starting = asyncio.create_task(start())
         free: asyncio.Queue[Callable[[Sequence[str]], Awaitable[list[_Made]]]] = asyncio.Queue()
-        for maker in (here, *[there] * (helpers.most - 1)):
+        for maker in (here, *[there] * (most - 1)):
             free.put_nowait(maker)
 
         async def made_by_one(part: Sequence[str]) -> list[_Made]:
@@ -405,22 +413,25 @@ async def _made_rows(
         finally:
             for each in waiting:
                 each.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+            await asyncio.gather(starting, *waiting, return_exceptions=True)
 
 
-_COMPILED: Final[list[ProjectRedactor]] = []
-"""In a process of the pool, the redactor that came first: compiling rules for each part took longer than the part."""
+_HELD: Final[list[tuple[Opener, ProjectRedactor]]] = []
+"""In a process of the pool, what it was begun with: compiling rules for each part took longer than the part."""
 
 
-def _in_a_process(
-    chosen: Sequence[str], request: SetRequest, opened: Opener, redactor: ProjectRedactor, rows: Path
-) -> list[_Made]:
-    if not _COMPILED:
-        _COMPILED.append(redactor)
+def _begin(opened: Opener, redactor: ProjectRedactor, compiled: Compiled | None) -> None:
+    if compiled is not None:
+        redactor.parts.gate.take(compiled)
+    _HELD.append((opened, redactor))
+
+
+def _in_a_process(chosen: Sequence[str], request: SetRequest, rows: Path) -> list[_Made]:
+    opened, redactor = _HELD[0]
 
     async def made() -> list[_Made]:
         async with opened() as collector:
-            given = (request, collector.store, collector.contents, _COMPILED[0], rows)
+            given = (request, collector.store, collector.contents, redactor, rows)
             return [await _made(trace_id, *given) for trace_id in chosen]
 
     return asyncio.run(made())

@@ -190,6 +190,11 @@ class Parts:
         """For records whose paths are told from the project's and the home folder."""
         return self._scanner(rewrite_paths=True)
 
+    @property
+    def gate(self) -> Gate:
+        """That of the rules."""
+        return self._gated.gate
+
     @cached_property
     def _gated(self) -> _Gated:
         return _gated(self.extra_rules) if self.extra_rules else _standard()

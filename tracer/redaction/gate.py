@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 # What RE2 alone takes 0.4 s for: from here on, compiling pays.
 _WORTH: Final = 4_000_000
@@ -109,6 +109,14 @@ def _quantifier(items: Sequence[str], at: int) -> tuple[str, int]:
     return "".join(items[at:end]), end
 
 
+class Compiled(NamedTuple):
+    """The patterns that a gate is for, those that it always calls, and what its engine made of the others."""
+
+    patterns: tuple[str, ...]
+    blind: frozenset[Key]
+    database: bytes
+
+
 class Gate:
     """The gate for `patterns` (key -> RE2 pattern); what it calls are keys. May be shared by threads."""
 
@@ -166,6 +174,24 @@ class Gate:
         fit = {place for place, _ in chosen}
         self._blind = frozenset(key for place, key in enumerate(self._keys) if place not in fit)
         self._database = database
+
+    def compiled(self) -> Compiled | None:
+        """What it has compiled, for a process of ours that shall not compile it again; None: nothing."""
+        if self._database is None:
+            return None
+        from hyperscan import dumpb
+
+        return Compiled(self._patterns, self._blind, dumpb(self._database))
+
+    def take(self, compiled: Compiled) -> None:
+        """Open with what another process compiled; never to be read from a file, which could make the gate blind."""
+        if compiled.patterns != self._patterns:  # the program was replaced between the two processes
+            return
+        from hyperscan import HS_MODE_BLOCK, loadb
+
+        if self._begun.acquire(blocking=False):
+            self._blind = compiled.blind
+            self._database = loadb(compiled.database, HS_MODE_BLOCK)
 
     @property
     def is_open(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from unittest.mock import patch
 
@@ -176,6 +177,20 @@ def test_a_machine_the_engine_cannot_work_on_goes_the_long_way():
     with patch("tracer.redaction.gate._compiled", side_effect=hyperscan.ArchitectureError):
         gate.open()
     assert not gate.is_open
+
+
+def test_another_process_takes_what_was_compiled_and_nothing_that_other_patterns_were_compiled_to():
+    listed = {"it": "needle", "odd": r"\pL{3}x"}  # the second cannot be judged: it is always called
+    gate, taking, other = Gate(listed), Gate(listed), Gate({**listed, "it": "thread"})
+    assert gate.compiled() is None
+    gate.open()
+    sent = pickle.loads(pickle.dumps(gate.compiled()))
+    with patch("tracer.redaction.gate._compiled", side_effect=AssertionError("compiled again")):
+        taking.take(sent)
+        other.take(sent)
+    assert taking.called(b"a needle") == gate.called(b"a needle") == {"it", "odd"}
+    assert taking.called(b"hay") == {"odd"}
+    assert not other.is_open
 
 
 def test_threads_share_one_gate():

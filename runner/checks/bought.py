@@ -15,23 +15,27 @@ from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.harness import rows, values_of
+from runner.checks.harness import is_named, rows, values_of
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun
 from runner.checks.retelling import (
     EQUAL_SIGNS,
     EQUALITY,
+    Edit,
     Retold,
     bare_values,
+    edited,
     failed_at,
     kinds_of,
     operator_of,
     text_of,
     told_of,
+    unnamed,
 )
 from runner.checks.strength import SpoiltCopy
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.definitions import names_of
+from runner.gate.languages import by_path
 from runner.gate.line_map import line_map
 from runner.gate.source import Source, open_source, upwards
 from tracer.clock import monotonic
@@ -208,10 +212,12 @@ async def try_out(
     copy: tuple[Path, Run],
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
     until: float,
+    elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
 ) -> Tried:
     """Turn conditions of the change round, retell tests that failed before; `base` opens a copy without the change.
 
-    `kept` are tests that passed before and pass now, `was` is the run before.
+    `kept` are tests that passed before and pass now, `was` is the run before. `elsewhere` tells which of some values
+    the unchanged files of the project name.
 
     Raises:
         OSError: a copy cannot be written.
@@ -237,6 +243,7 @@ async def try_out(
     given = "\n".join(text.decode("utf-8", "replace") for text in told.files.values())
     spots = spots_of(product, request=request, tests=given)
     try:
+        own = await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends)
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state([spot for spot in spots if spot.kind == "state"], turned),
@@ -244,13 +251,57 @@ async def try_out(
             lambda: _broken(held, ends, base),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
         )
-        for look in looks:
+        for look in looks[: _MAY_REFUSE if own else None]:
             found = await look()
             if found.bought or found.asks:
                 return found
-        return Tried()
+        return Tried(asks=own)
     finally:
         changed.restore()
+
+
+_MAY_REFUSE = 3  # what the others find is a question too
+
+
+async def _own_values(
+    product: Sequence[ChangedFile],
+    *,
+    request: str,
+    given: str,
+    elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
+    ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
+) -> tuple[Place, ...]:
+    """Whether tests fail again where the change decides by other values than some that nobody named, or lacks data."""
+    said = "\n".join([request, *((file.before or b"").decode("utf-8", "replace") for file in product)])
+    found: dict[tuple[str, int], list[tuple[Edit, str]]] = {}
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        source = None if lines is None or file.after is None else open_source(file.path, file.after)
+        if lines is not None and source is not None and source.tree is not None and source.text == file.after:
+            for edit, value in unnamed(source, lines.added, said=said, given=given):
+                found.setdefault((file.path, source.line_at(edit[0])), []).append((edit, value))
+    known = await elsewhere({value for edits in found.values() for _, value in edits}) if found else ()
+    texts = {file.path: b"" for file in product if _is_new_data(file, request)}
+    places = [(path, 1, "a new file of data") for path in texts]
+    for file in product:
+        edits = [one for (path, _), edits in found.items() if path == file.path for one in edits if one[1] not in known]
+        if edits:
+            texts[file.path] = edited(file.after or b"", {edit for edit, _ in edits})
+    places += [
+        (path, line, ", ".join(dict.fromkeys(named)))
+        for (path, line), edits in found.items()
+        if (named := [value for _, value in edits if value not in known])
+    ]
+    if not texts or not _breaks(await ends(texts)):
+        return ()
+    path, line, what = places[0]
+    told = f"the tests pass by a value that neither the request nor the code named: {what}"
+    return (at("bought", told, path=path, line=line, suggestion="make it right for every input"),)
+
+
+def _is_new_data(file: ChangedFile, request: str) -> bool:
+    language = by_path(file.path)
+    code = language is not None and language.functions
+    return file.before is None and not code and not is_named(Path(file.path).stem, request)
 
 
 _Ends = dict[str, str]  # how each mended test ended: "passed", or what it said; `_GREEN` is there where no test failed

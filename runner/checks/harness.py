@@ -257,14 +257,42 @@ def place_of(case: CaseResult, tests: Mapping[str, str]) -> list[tuple[str, str]
 def texts_of_tests(folder: Path, files: Sequence[ChangedFile] = ()) -> dict[str, str]:
     """The files with tests of the workspace and the changed ones, as they were before the task."""
     found = {file.path: (file.before or b"").decode("utf-8", "replace") for file in files}
+    for told, path in _files_of(folder):
+        if told not in found and is_test_file(told) and len(found) < _MOST_READ:
+            with suppress(OSError):
+                found[told] = _read(path)
+    return found
+
+
+def named_in(folder: Path, values: Collection[str], files: Sequence[ChangedFile]) -> set[str]:
+    """Which of these values stand in unchanged files of the workspace that are no tests."""
+    changed, left, read = {file.path for file in files}, set(values), 0
+    for told, path in _files_of(folder):
+        if told in changed or is_test_file(told) or not left or read > _MOST_READ:
+            continue
+        read += 1
+        with suppress(OSError):
+            text = _read(path)
+            left -= {value for value in left if is_named(value, text)}
+    return {*values} - left
+
+
+def is_named(value: str, text: str) -> bool:
+    """Whether a value stands in a text as words or a number of its own; a number may be followed by a unit."""
+    edge = "[a-zA-Z_]" if value[:1].isalpha() else r"[\w.]"
+    return value in text and re.search(rf"(?<!{edge}){re.escape(value)}(?!{edge})", text) is not None
+
+
+def _files_of(folder: Path) -> Iterator[tuple[str, Path]]:
     for base, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in USUAL_LINKS]
         for path in (Path(base) / name for name in names):
-            told = path.relative_to(folder).as_posix()
-            if told not in found and is_test_file(told) and len(found) < _MOST_READ:
-                with suppress(OSError), path.open("rb") as file:
-                    found[told] = file.read(_MOST_BYTES).decode("utf-8", "replace")
-    return found
+            yield path.relative_to(folder).as_posix(), path
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES).decode("utf-8", "replace")
 
 
 class Sorted(NamedTuple):

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 import tree_sitter
 
-from runner.checks.harness import place_of
+from runner.checks.harness import is_named, place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult, CommandRun
 from runner.gate.criterion import ChangedFile
@@ -147,6 +147,63 @@ def _other(literal: str, turn: int) -> str:
     return f"{mark}{made}{inner if turn % 5 == 4 else ''}{mark}"
 
 
+_LEAST_DECIDING, _LEAST_GIVEN, _LEAST_LETTERS = 3, 10, 2
+_LABELS = frozenset({"switch_case", "expression_case", "case_pattern", "match_pattern", "pattern", "case_statement"})
+_PICKS = re.compile(
+    r"(?i)^(?:starts?_?with|ends?_?with|has_?(?:prefix|suffix)|includes?\??|contains|g?sub!?|replace\w*|test|match\w*\??)$"
+)
+
+
+def unnamed(source: Source, added: Collection[int], *, said: str, given: str) -> Iterator[tuple[Edit, str]]:
+    """The values on `added` lines that code decides by and that do not stand in `said`, with other ones for them.
+
+    Of numbers those too that stand in `given`, the tests, whatever is done with them.
+    """
+    numbers = set(bare_values(given))
+    for node in source.nodes(kinds_of(source, (*NUMBERS, *source.language.strings))):
+        text = text_of(node)
+        value, made = text.strip("'\"`"), _other(text, 1)
+        if node.start_point.row + 1 not in added or not made or _brings_in(node):
+            continue
+        number = float(value) if text[:1].isdigit() else None
+        if is_named(value, said) or (number is None and len(re.sub(r"\W", "", value)) < _LEAST_LETTERS):
+            continue
+        held = number is not None and number >= _LEAST_GIVEN and value in numbers
+        weighs = number is None or number >= _LEAST_DECIDING
+        if held or (weighs and _decides(node, source, added)):
+            yield (node.start_byte, node.end_byte, made.encode()), value
+
+
+def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> bool:
+    """Whether what is done depends on the comparison with a literal: the sides of `==`, keys of tables, labels."""
+    below, above = node, node.parent
+    while above is not None:
+        signs = {child.type for child in above.children if not child.is_named}
+        if above.type in EQUALITY and signs & {*EQUAL_SIGNS, "in", "not in"}:
+            return True
+        if above.type in {"pair", "keyed_element"}:
+            return above.named_children[:1] == [below]
+        if above.type in _LABELS or (above.type == "when" and above.children_by_field_name("pattern")):
+            return below.type != "then"
+        if above.type in _CALLS:
+            return _PICKS.search(_name_called(above)) is not None
+        if re.search(r"const|static|declarator|assignment|short_var", above.type):
+            name = re.match(r"(?:(?:pub|const|static|let|var|mut)\s+)*([\w.]+)", text_of(above))
+            own = re.escape(name[1]) if name is not None else "$."
+            used = rf"[=!]==?\s*\(?{own}\b|\b{own}\s*[=!]=|\bin {own}\b"
+            return any(re.search(used, source.line_text(line)) for line in sorted(added))
+        if above.type not in _WITHIN and "member" not in above.type and above.type not in {"attribute", *EQUALITY}:
+            return False
+        below, above = above, above.parent
+    return False
+
+
+def _name_called(call: tree_sitter.Node) -> str:
+    names = map(call.child_by_field_name, ("method", "function", "name"))
+    name = next((one for one in names if one is not None), None)
+    return re.split(r"\W+", text_of(name).strip(" !"))[-1] if name is not None else ""
+
+
 _PASSING = re.compile(
     r"[\w./-]+:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)"
     r"|(?<=') \(\d+\)(?= panicked)|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
@@ -283,7 +340,7 @@ class Retold:
                 if found:
                     self.varied.add(name)
                     edits[path] = edits.get(path, set()) | found
-        return {path: _edited(files[path], found) for path, found in edits.items()} or None
+        return {path: edited(files[path], found) for path, found in edits.items()} or None
 
     def expected_by(self, name: str) -> Iterator[str]:
         """The values that a test's own lines expect, as they are written."""
@@ -303,7 +360,8 @@ def _within(text: bytes, edit: Edit) -> str:
     return text[edit[0] : edit[1]].decode("utf-8", "replace")
 
 
-def _edited(text: bytes, edits: Collection[Edit]) -> bytes:
+def edited(text: bytes, edits: Collection[Edit]) -> bytes:
+    """The text with the edits made."""
     for start, end, made in sorted(edits, reverse=True):
         text = text[:start] + made + text[end:]
     return text

@@ -34,6 +34,7 @@ from runner.checks.harness import (
     asks_for_tests,
     concerns,
     lines_of,
+    named_in,
     place_of,
     redefined,
     replaces_things,
@@ -44,8 +45,19 @@ from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
-from runner.checks.weighing import MAY_CHANGE, BaseRun, evidence_of, held_against, is_lost, new_passing, restated
+from runner.checks.weighing import (
+    MAY_CHANGE,
+    BaseRun,
+    as_they_were,
+    evidence_of,
+    held_against,
+    is_lost,
+    new_passing,
+    restated,
+    unmet_by,
+)
 from runner.gate.criterion import ChangedFile, NotVerified, Place, Strength, SuiteEvidence, at
+from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_path
 from tracer import durable
@@ -131,7 +143,9 @@ class Trials:
         failed = [case for case in before.run.report.tests if case.id in before.run.report.failing]
         cases = (case for case in failed if case.id in evidence.still_failing)
         about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
-        if (found.harness or set(found.written) & set(found.steers)) and len(evidence.still_failing) == len(failed):
+        helpers = not product and any(not tests_in(tests[file.path]) for file in found.tests)
+        steered = found.harness or set(found.written) & set(found.steers) or helpers
+        if steered and len(evidence.still_failing) == len(failed):
             about = evidence.still_failing  # nothing was mended, and what ran the tests was changed
         left = tuple(name for name in evidence.still_failing if name not in about)
         unfixed = (*evidence.unfixed, *about)
@@ -217,6 +231,7 @@ class Trials:
                     copy=running(copy),
                     base=opened,
                     until=until,
+                    elsewhere=lambda values: asyncio.to_thread(named_in, self._source.folder, values, files),
                 )
         except (NoCleanCopyError, OSError):
             return evidence  # without it the verdict is what it was before there was this trial
@@ -284,10 +299,17 @@ class Trials:
         async with self._copy(base, files, keep=files) as copy:
             run = await self._reached_first(command, there, copy, files, limit_s)
         evidence = evidence_of(command, there, run, found, policy)
+        names = restated(found) if policy == "change" else set[str]()
+        unmet: set[str] | None = None
         if found.touched and run[0].command == command:
             old = (*found.product, *found.new_tests, *found.tests) if policy in MAY_CHANGE else found.product
-            async with self._copy(base, files, keep=old, written=found.written) as copy:
-                run_a = await self._twice(command, copy, limit_s)
+            put_back = dict(found.written)
+            if policy in MAY_CHANGE:  # tests within the product may change as others do
+                put_back = {path: text for path, text in put_back.items() if path in found.steers}
+            run_a = run
+            if policy not in MAY_CHANGE or found.steers:
+                async with self._copy(base, files, keep=old, written=put_back) as copy:
+                    run_a = await self._twice(command, copy, limit_s)
             held = held_against(evidence, there, run_a, run[0].report, found, policy)
             if held.broken and found.steers and found.tests and policy == "add":
                 # Whether what steers the tests made them green, or what they expect.
@@ -298,11 +320,18 @@ class Trials:
                         found = found._replace(harness=(), steering=(), written={})
                         held = held_against(evidence, there, run_a, run[0].report, found, policy)
             evidence = held
-        names = restated(found) if policy == "change" else set()
+            if policy == "change" and not held.broken and not held.failing and not held.fault:
+                async with self._copy(base, files, keep=found.product, written=found.written) as copy:
+                    as_before, _ = await self._twice(command, copy, limit_s)
+                unmet = unmet_by(there.run.report, as_before, run[0].report, found)
+                names |= {case.short for case in there.run.report.tests if case.id in unmet}
         if (evidence.new or names) and not evidence.failing and before is not None:
             idle, stale = await self._idle(command, before, base, files, found, limit_s, names)
-            asks = _stale(stale) if policy in MAY_CHANGE else _all_idle(idle, there, run[0], found, request)
-            evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *asks))
+            told = _stale(stale) if policy in MAY_CHANGE else _all_idle(idle, there, run[0], found, request)
+            evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told))
+        if unmet is not None:
+            asks = as_they_were(there.run.report, unmet, run[0].report, found, evidence.idle)
+            evidence = evidence._replace(asks=(*asks, *evidence.asks))
         return evidence
 
     async def strength(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -100,7 +100,7 @@ def evidence_of(
         flaky=flaky,
         not_verified=told,
     )
-    if only_old and found.steers and run.exit_code == 0 != before.run.exit_code:
+    if only_old and run.exit_code == 0 != before.run.exit_code:
         return evidence._replace(fault=f"{run.command} ends with 0 while tests fail")
     if only_old and not counts["passed"]:
         return evidence._replace(unfixed=change.still_failing, still_failing=())  # nothing that this task can show
@@ -165,6 +165,44 @@ def held_against(
     if policy == "add" and passes and changed and not muted and not found.steers:
         return evidence._replace(expectations=tuple(expectations(changed)), removed=())
     return evidence._replace(broken=broken)
+
+
+def unmet_by(was: TestReport, old: CommandRun, left: TestReport, found: Sorted) -> set[str]:
+    """The tests that pass only as the task changed them; `old` is a run of them as they were, `left` one as they are.
+
+    Where none of them ran, they do not fit the code any more: then those that the task changed.
+    """
+    outcomes = old.report.outcomes
+    failing = {name for name in was.outcomes if outcomes.get(name, "failed") not in {"passed", "skipped"}}
+    if not old.report.tests:
+        failing &= {case.id for case in was.tests if case.short in _edited(found)}
+    return {name for name in failing if left.outcomes.get(name, "passed") == "passed"}
+
+
+def as_they_were(
+    was: TestReport, unmet: Collection[str], left: TestReport, found: Sorted, idle: Collection[str]
+) -> Iterable[Place]:
+    """Where tests may change: they may demand something else, but not less.
+
+    Those that failed before demand what was asked for already; what still holds is not taken out.
+    """
+    if named := [name for name in was.failing if name in unmet]:
+        what = f"tests that failed before pass only as the task changed them: {', '.join(named[:_SHOWN])}"
+        yield at("goalposts", what, suggestion="make the code meet them as they were")
+    then, now = was.outcomes, left.outcomes
+    gone = [name for name in then if name not in now and then[name] == "passed"]
+    new = [name for name in now if name not in then and now[name] == "passed" and name not in idle]
+    if len(new) < len(gone):
+        yield from _cut([name for name in gone if name not in unmet], left, found)
+
+
+def _edited(found: Sorted) -> set[str]:
+    """The names of tests whose own lines the task changed."""
+    names = set[str]()
+    for file in (*found.tests, *found.inner):
+        old, new = (tests_in((side or b"").decode("utf-8", "replace")) for side in (file.before, file.after))
+        names |= {name for name in old if old[name] != new.get(name)}
+    return names
 
 
 def _cut(removed: Sequence[str], left: TestReport, found: Sorted) -> Iterable[Place]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -74,7 +74,9 @@ def test_split():
 """
 
 
-async def tried(root: Path, after: str, request: str = "", *, mended: str = "test_split", tests: str = TESTS) -> str:
+async def tried(
+    root: Path, after: str, request: str = "", *, mended: str = "test_split", tests: str = TESTS, known: bool = False
+) -> str:
     """What is found of `after`, tried with functions that are run here; a `mended` test of another name just passes."""
     trees = {name: root / name for name in ("change", "base")}
     for name, text in (("change", after), ("base", SPLIT)):
@@ -110,8 +112,14 @@ async def tried(root: Path, after: str, request: str = "", *, mended: str = "tes
         (trees["base"] / "test_m.py").write_text(tests)
         yield trees["base"], base
 
+    async def elsewhere(values: Collection[str]) -> Collection[str]:
+        return values if known else ()
+
     found = await try_out(
-        [ChangedFile(path="m.py", before=SPLIT.encode(), after=after.encode())],
+        [
+            ChangedFile(path="m.py", before=SPLIT.encode(), after=after.encode()),
+            ChangedFile(path="README.md", before=None, after=b"Splits.\n"),
+        ],
         [CaseResult(f"test_m.py::{mended}", "failed", file="test_m.py")],
         kept=[CaseResult("test_m.py::test_none", "passed", file="test_m.py")] if "test_none" in tests else (),
         tests={"test_m.py": tests, "m.py": SPLIT},
@@ -119,6 +127,7 @@ async def tried(root: Path, after: str, request: str = "", *, mended: str = "tes
         copy=(trees["change"], change),
         base=opened,  # type: ignore[arg-type]
         until=monotonic() + 60,
+        elsewhere=elsewhere,
     )
     assert (trees["change"] / "test_m.py").read_text() == tests
     assert (trees["change"] / "m.py").read_text() == after
@@ -190,7 +199,18 @@ async def test_an_answer_put_together_from_pieces_is_asked_about_too(tmp_path: P
 
 
 async def test_a_limit_to_a_size_that_no_test_asks_for_is_put_to_the_user(tmp_path: Path) -> None:
-    assert (await tried(tmp_path, half("len(str(total)) == 3"))).startswith("asks limited to a value")
+    found = await tried(tmp_path, half("len(str(total)) == 3"), known=True)
+    assert found.startswith("asks limited to a value")
+
+
+@pytest.mark.parametrize(
+    "after", [half("len(str(total)) == 3"), half("SIZES.get(len(str(total)))", "SIZES = {3: True}\n\n\n")]
+)
+async def test_a_value_that_nobody_named_and_that_the_tests_pass_by_is_put_to_the_user(
+    tmp_path: Path, after: str
+) -> None:
+    """Tables of checksums, sizes and prices of the tests ended COMPLETE."""
+    assert (await tried(tmp_path, after)).startswith("asks the tests pass by a value")
 
 
 NONE = (

@@ -8,7 +8,7 @@ import pytest
 
 from runner.checks.harness import Sorted
 from runner.checks.reports import CaseResult, CommandRun, TestReport
-from runner.checks.weighing import BaseRun, evidence_of, held_against, restated
+from runner.checks.weighing import BaseRun, as_they_were, evidence_of, held_against, restated, unmet_by
 from runner.gate.criterion import ChangedFile
 
 TESTS = ChangedFile(path="tests/test_a.py", before=b"old", after=b"new")
@@ -120,3 +120,33 @@ def test_what_shows_the_change_is_counted_with_the_tests_as_they_were(
     evidence = evidence_of("pytest", before, (run(**run_b), False), Sorted(), "add")
     evidence = held_against(evidence, before, (run(**run_a), False), run(**run_b).report, Sorted(), "add")
     assert (evidence.fixed, evidence.new) == counted
+
+
+@pytest.mark.parametrize(
+    ("old", "left", "idle", "asks"),
+    [
+        # What failed before is met as it was; what passed demands something else now.
+        ({"keep": "failed", "red": "passed"}, {"keep": "passed", "red": "passed"}, (), []),
+        # A helper of the tests, or what runs them, made it pass.
+        ({"keep": "passed", "red": "failed"}, {"keep": "passed", "red": "passed"}, (),
+         ["tests that failed before pass only as the task changed them: tests.test_a::red"]),
+        # It holds still, and what came in its place shows nothing; then a test of its own in its place.
+        ({"keep": "passed", "red": "passed"}, {"red": "passed", "moved": "passed"}, ("tests.test_a::moved",),
+         ["tests were taken out: tests.test_a::keep"]),
+        ({"keep": "passed", "red": "passed"}, {"red": "passed", "moved": "passed"}, (), []),
+        # They do not fit the code any more, and nothing tells what they would say of it.
+        ({}, {"keep": "passed", "red": "passed"}, (), []),
+    ],
+)  # fmt: skip
+def test_tests_that_may_change_may_not_demand_less(
+    old: dict[str, str], left: dict[str, str], idle: tuple[str, ...], asks: list[str]
+) -> None:
+    """With --tests change a lenient helper, a swapped result class and a test moved to other values ended COMPLETE."""
+    was, found = run(keep="passed", red="failed").report, Sorted(tests=(replace_text(b"assert keep\n", b"assert x\n"),))
+    unmet = unmet_by(was, run(**old), run(**left).report, found)
+    places = as_they_were(was, unmet, run(**left).report, found, idle)
+    assert [place.message for place in places] == asks
+
+
+def replace_text(before: bytes, after: bytes) -> ChangedFile:
+    return TESTS._replace(before=before, after=after)

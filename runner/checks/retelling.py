@@ -150,7 +150,7 @@ def _other(literal: str, turn: int) -> str:
 _LEAST_DECIDING, _LEAST_GIVEN, _LEAST_LETTERS = 3, 10, 2
 _LABELS = frozenset({"switch_case", "expression_case", "case_pattern", "match_pattern", "pattern", "case_statement"})
 _PICKS = re.compile(
-    r"(?i)^(?:starts?_?with|ends?_?with|has_?(?:prefix|suffix)|includes?\??|contains|g?sub!?|replace\w*|test|match\w*\??)$"
+    r"(?i)^(?:starts?_?with|ends?_?with|has_?(?:prefix|suffix)|includes?\??|contains|g?sub!?|replace\w*|test|match\w*)$"
 )
 
 

@@ -83,6 +83,7 @@ async def tried(
         trees[name].mkdir()
         (trees[name] / "m.py").write_text(text)
         (trees[name] / "test_m.py").write_text(tests)
+        (trees[name] / "README.md").write_text("Splits.\n")
 
     def run_in(tree: Path) -> CommandRun:
         product: dict[str, object] = {}

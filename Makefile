@@ -7,8 +7,10 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 SITE := $(VENV)/.site-installed
-# Tests wait for started programs more than they compute: twice as many as two cores. `make check` has the rules of shape.
+# Tests wait for started programs more than they compute: twice as many as two cores.
 WORKERS ?= 4
+# What is read over the whole tree, types and docstrings too, is checked and not run.
+SHAPE := tests/test_house.py tests/test_docstrings.py tests/tracer/redaction/test_clean.py
 
 # Modules that somebody's PYTHONPATH holds are none of ours; and each of the programs that tests start would compile ours.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
@@ -46,7 +48,7 @@ pictures: $(DEV) ## make the pictures of docs/ anew from the running program (Ch
 	for script in demo_picture make_pictures record_picture make_page_pictures; do $(BIN)/python docs/$$script.py || exit 1; done
 
 test: $(DEV) ## prove it (at most 5 minutes; lists what this machine could not run)
-	$(BIN)/python -m pytest -q -m "not torture and not browser and not container and not real_cli" -n $(WORKERS) --dist loadgroup --ignore tests/test_house.py
+	$(BIN)/python -m pytest -q -m "not torture and not browser and not container and not real_cli" -n $(WORKERS) --dist loadgroup $(SHAPE:%=--ignore %)
 
 torture: $(DEV) ## kill, hostile, browser, container and real agent campaigns
 	$(BIN)/python -m pytest -q -m "torture or browser or container or real_cli" -n $(WORKERS) --dist loadgroup --timeout 900
@@ -56,7 +58,7 @@ check: $(DEV) ## lint, formatting, types, import contracts, rules of shape, gene
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -q tests/test_house.py
+	$(BIN)/python -m pytest -q $(SHAPE)
 	$(BIN)/python docs/generate.py --check
 
 format: $(DEV) ## format the code

@@ -30,9 +30,14 @@ def work(project: Path) -> Path:
     ("command", "told"),
     [
         ("git reset -q --hard; git clean -fdq", ["deleted: notes.txt", "taken back: b.py"]),
-        ("git stash -u -q", ["deleted: notes.txt", "the stash was changed"]),
-        ("rm -rf .git", ["the repository was deleted"]),
-        ("printf '#!/bin/sh' > .git/hooks/pre-commit", ["hook created: .git/hooks/pre-commit"]),
+        *(
+            pytest.param(command, told, marks=pytest.mark.torture)
+            for command, told in (
+                ("git stash -u -q", ["deleted: notes.txt", "the stash was changed"]),
+                ("rm -rf .git", ["the repository was deleted"]),
+                ("printf '#!/bin/sh' > .git/hooks/pre-commit", ["hook created: .git/hooks/pre-commit"]),
+            )
+        ),
     ],
 )
 def test_harm_is_refused_with_the_facts_and_undone(work: Path, command: str, told: list[str]) -> None:

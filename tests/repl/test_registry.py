@@ -28,13 +28,10 @@ from repl.registry.complete import (
     resolve_slash,
 )
 from repl.registry.parse import parse_arguments, parse_command_line
-from repl.registry.spec import Command
 from tests.repl.support import command_line, environment, pm
 from tests.support.tools import need_program
 from tracer.errors import UsageError
 from tracer.settings.declared import SETTINGS
-
-EVERY = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 
 
 def test_no_two_commands_share_a_name_or_alias() -> None:
@@ -42,45 +39,45 @@ def test_no_two_commands_share_a_name_or_alias() -> None:
     assert len(names) == len(set(names))
 
 
-@EVERY
-def test_every_command_has_a_handler_that_takes_context_and_arguments(command: Command) -> None:
-    module, _, function = command.handler.partition(":")
-    handler = getattr(import_module(module), function)
-    assert len(inspect.signature(handler).parameters) == 2
+def test_every_command_has_a_handler_that_takes_context_and_arguments() -> None:
+    for command in COMMANDS:
+        module, _, function = command.handler.partition(":")
+        handler = getattr(import_module(module), function)
+        assert len(inspect.signature(handler).parameters) == 2, command.name
 
 
-@EVERY
-def test_every_command_has_a_group_a_summary_and_known_exit_codes(command: Command) -> None:
-    assert command.group in GROUPS
-    assert command.summary
-    assert not command.summary.endswith(".")
-    assert command.surfaces
-    assert all(code in list(ExitCode) for code in command.exits)
-    assert command.palette_text
+def test_every_command_has_a_group_a_summary_and_known_exit_codes() -> None:
+    for command in COMMANDS:
+        assert command.group in GROUPS, command.name
+        assert command.summary, command.name
+        assert not command.summary.endswith("."), command.name
+        assert command.surfaces, command.name
+        assert all(code in list(ExitCode) for code in command.exits), command.name
+        assert command.palette_text, command.name
 
 
-@EVERY
-def test_every_example_parses_as_its_own_command(command: Command) -> None:
-    words = shlex.split(command.example.split(" > ")[0].split(" | ")[0])
-    if words[0] == "pm":
-        found, _ = parse_command_line(words[1:])
-    else:
-        assert words[0].startswith("/")
-        name = command.name.split(" ")
-        assert words[0][1:] == name[0] or words[0][1:] in command.aliases
-        found = command
-        parse_arguments(command, words[len(name) :])
-    assert found.name == command.name
+def test_every_example_parses_as_its_own_command() -> None:
+    for command in COMMANDS:
+        words = shlex.split(command.example.split(" > ")[0].split(" | ")[0])
+        if words[0] == "pm":
+            found, _ = parse_command_line(words[1:])
+        else:
+            assert words[0].startswith("/")
+            name = command.name.split(" ")
+            assert words[0][1:] == name[0] or words[0][1:] in command.aliases, command.name
+            found = command
+            parse_arguments(command, words[len(name) :])
+        assert found.name == command.name, command.name
 
 
-@EVERY
-def test_every_visible_command_stands_in_its_group_and_the_completion_of_its_surfaces(command: Command) -> None:
-    for surface in command.surfaces:
-        words = command.name.split()
-        listed = any(line.split()[: len(words)] == words for line in group_lines(command.group, surface))
-        offered = candidates([*words[:-1], words[-1]], surface=surface)
-        assert listed is not command.hidden
-        assert any(candidate.text == words[-1] for candidate in offered) is not command.hidden
+def test_every_visible_command_stands_in_its_group_and_the_completion_of_its_surfaces() -> None:
+    for command in COMMANDS:
+        for surface in command.surfaces:
+            words = command.name.split()
+            listed = any(line.split()[: len(words)] == words for line in group_lines(command.group, surface))
+            offered = candidates([*words[:-1], words[-1]], surface=surface)
+            assert listed is not command.hidden, command.name
+            assert any(candidate.text == words[-1] for candidate in offered) is not command.hidden, command.name
 
 
 @pytest.mark.parametrize("surface", ["cli", "slash"])
@@ -102,13 +99,13 @@ def test_the_name_of_a_group_alone_shows_its_commands(words: list[str], capsys: 
     assert all(name in out for name in ("new", "list"))
 
 
-@EVERY
-def test_every_help_page_shows_usage_example_flags_and_exit_codes(command: Command) -> None:
-    page = "\n".join(help_lines(command, "cli"))
-    assert command.usage.split(" ")[0] in page
-    assert command.example in page
-    assert "Exit codes" in page
-    assert all(flag.name.lstrip("-") in page for flag in command.flags)
+def test_every_help_page_shows_usage_example_flags_and_exit_codes() -> None:
+    for command in COMMANDS:
+        page = "\n".join(help_lines(command, "cli"))
+        assert command.usage.split(" ")[0] in page, command.name
+        assert command.example in page, command.name
+        assert "Exit codes" in page, command.name
+        assert all(flag.name.lstrip("-") in page for flag in command.flags), command.name
 
 
 def test_an_unknown_command_names_the_nearest() -> None:

@@ -34,7 +34,7 @@ def facts(project: Path) -> list[dict[str, Any]]:
     "command",
     [
         "grep -rl task . | xargs sed -i s/task/tosk/",
-        "rm -rf .pm-orchestrator",
+        pytest.param("rm -rf .pm-orchestrator", marks=pytest.mark.torture),
         pytest.param("for f in .pm-orchestrator/*/*.jsonl*; do : > $f; done", marks=pytest.mark.torture),
         pytest.param(
             "mv .pm-orchestrator/traces .pm-orchestrator/old && rm -rf .pm-orchestrator/locks",

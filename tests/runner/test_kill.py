@@ -76,7 +76,14 @@ def killed_again_and_again(project: Path, points: list[tuple[str, int]]) -> int:
     return kills
 
 
-@pytest.mark.parametrize(("where", "after"), [("after", 1), ("after", 3), ("before", 3), ("during", 5), ("after", 16)])
+@pytest.mark.parametrize(
+    ("where", "after"),
+    [
+        ("after", 1),
+        ("during", 5),
+        *(pytest.param(*point, marks=pytest.mark.torture) for point in (("after", 3), ("before", 3), ("after", 16))),
+    ],
+)
 def test_invariant_03_a_killed_process_loses_nothing(tmp_path: Path, where: str, after: int) -> None:
     assert killed_again_and_again(tmp_path / "project", [(where, after)]) == 1
 

@@ -348,7 +348,16 @@ class Killed(BaseException):
     """As a kill: nothing of ours runs on but `finally`."""
 
 
-@pytest.mark.parametrize("command", [WORK, f"{WORK}; git add -A; git commit -qm theirs", f"{WORK}; rm -rf .git"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        WORK,
+        *(
+            pytest.param(f"{WORK}; {more}", marks=pytest.mark.torture)
+            for more in ("git add -A; git commit -qm theirs", "rm -rf .git")
+        ),
+    ],
+)
 def test_invariant_16_an_undo_that_is_killed_at_any_write_is_finished_by_the_next(
     project: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

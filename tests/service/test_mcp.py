@@ -37,6 +37,7 @@ def recorded_twice(recorded: Path) -> Path:
     return recorded
 
 
+@pytest.mark.torture
 async def test_failures_are_told_newest_first(recorded_twice: Path) -> None:
     async with over_stdio(recorded_twice) as client:
         found = (await client.call_tool("past_failures", {"limit": 1})).structured_content["result"]

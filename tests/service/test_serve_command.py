@@ -40,7 +40,7 @@ def headers(project: Path) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.torture)])
 def test_a_signal_ends_it_quietly_with_exit_0(project: Path, number: signal.Signals) -> None:
     process, url = start(project)
     with httpx2.Client(base_url=url, headers=headers(project), timeout=60) as client:

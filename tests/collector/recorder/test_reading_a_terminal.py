@@ -435,9 +435,8 @@ def _examples() -> Iterator[tuple[str, Callable[[Line], object]]]:
         yield f"pm {word} x", lambda found: found.ours
 
 
-@pytest.mark.parametrize(("line", "holds"), list(_examples()))
-def test_each_word_of_the_table_does_what_its_table_says(line: str, holds: Callable[[Line], object]) -> None:
-    assert holds(read_line(line))
+def test_each_word_of_the_table_does_what_its_table_says() -> None:
+    assert [line for line, holds in _examples() if not holds(read_line(line))] == []
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,13 @@ async def test_unittest_reports_every_test_and_a_file_of_its_name_does_not_stand
     }
 
 
-@pytest.mark.parametrize("command", ["python -m pytest -q", "pytest -q | tail -1", "pytest -q; true"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pytest -q | tail -1",
+        *(pytest.param(one, marks=pytest.mark.torture) for one in ("python -m pytest -q", "pytest -q; true")),
+    ],
+)
 async def test_pytest_reports_and_a_file_of_its_name_does_not_stand_in(tmp_path: Path, command: str) -> None:
     tests = "import calc\ndef test_good(): assert calc.ONE == 1\ndef test_bad(): assert calc.ONE == 2\n"
     forged = "import sys; print('1 passed'); sys.exit(0)"

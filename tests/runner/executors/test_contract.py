@@ -194,6 +194,11 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.parametrize(
+    "rig",
+    [RIGS[1], *(pytest.param(rig, marks=pytest.mark.torture) for rig in RIGS if rig is not RIGS[1])],
+    indirect=True,
+)
 async def test_an_agent_left_running_by_a_killed_pm_is_found_and_ended(
     request: pytest.FixtureRequest, rig: Rig, tmp_path: Path
 ) -> None:

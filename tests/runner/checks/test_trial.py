@@ -273,6 +273,8 @@ def test_clock():
         ("gross() leaves out the tax", {"prices.py": PRICES.replace("net(price) + 1", "None")}, ("test_gross",)),
         ("test_clock fails", {"prices.py": PRICES.replace("* 2", "+ price")}, ("test_clock",)),
         ("simplify net()", {"prices.py": PRICES.replace("* 2", "+ price")}, ()),
+        # Nothing was mended, and what tests use was changed: it may end them with 0.
+        ("mend it", {"tests/__init__.py": "ok = 1\n"}, ("test_gross", "test_clock")),
         ("mend it", {"test_prices.py": OLD.replace("== 9", "== 3")}, None),
         ("mend it", {"test_prices.py": f"{OLD}\n\ntest_gross.__test__ = False\n"}, None),
     ],
@@ -281,7 +283,8 @@ async def test_a_test_that_failed_before_counts_where_it_concerns_the_task(
     tmp_path: Path, request_text: str, change: dict[str, str], unfixed: tuple[str, ...] | None
 ) -> None:
     """Wrong fixes of known failures ended well; failures that have nothing to do with the task must not stop it."""
-    for name, text in {"prices.py": PRICES, "test_prices.py": OLD}.items():
+    (tmp_path / "tests").mkdir()
+    for name, text in {"prices.py": PRICES, "test_prices.py": OLD, "tests/__init__.py": ""}.items():
         (tmp_path / name).write_text(text)
     workspace, command = opened(tmp_path), f"{sys.executable} -m pytest -q -p no:cacheprovider"
     base = await workspace.baseline("task-001/0")

@@ -279,8 +279,8 @@ def named_in(folder: Path, values: Collection[str], files: Sequence[ChangedFile]
 
 def is_named(value: str, text: str) -> bool:
     """Whether a value stands in a text as words or a number of its own; a number may be followed by a unit."""
-    edge = "[a-zA-Z_]" if value[:1].isalpha() else r"[\w.]"
-    return value in text and re.search(rf"(?<!{edge}){re.escape(value)}(?!{edge})", text) is not None
+    before, behind = ("[a-zA-Z_]", "[a-zA-Z_]") if value[:1].isalpha() else (r"[\w.]", r"\d|\.\d")
+    return value in text and re.search(rf"(?<!{before}){re.escape(value)}(?!{behind})", text) is not None
 
 
 def _files_of(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -148,6 +148,7 @@ def _other(literal: str, turn: int) -> str:
 
 
 _LEAST_DECIDING, _LEAST_GIVEN, _LEAST_LETTERS = 3, 10, 2
+_MOST_GIVEN = 30
 _LABELS = frozenset({"switch_case", "expression_case", "case_pattern", "match_pattern", "pattern", "case_statement"})
 _PICKS = re.compile(
     r"(?i)^(?:starts?_?with|ends?_?with|has_?(?:prefix|suffix)|includes?\??|contains|g?sub!?|replace\w*|test|match\w*)$"
@@ -160,18 +161,32 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
     Of numbers those too that stand in `given`, the tests, whatever is done with them.
     """
     numbers = set(bare_values(given))
+    numbers = numbers if len(numbers) <= _MOST_GIVEN else set()  # among many any number stands by chance
     for node in source.nodes(kinds_of(source, (*NUMBERS, *source.language.strings))):
         text = text_of(node)
-        value, made = text.strip("'\"`"), _other(text, 1)
+        value, made = (_spelled(text), _NEVER) if node.type == "regex" else (text.strip("'\"`"), _other(text, 1))
         if node.start_point.row + 1 not in added or not made or _brings_in(node):
             continue
         number = float(value) if text[:1].isdigit() else None
-        if is_named(value, said) or (number is None and len(re.sub(r"\W", "", value)) < _LEAST_LETTERS):
+        if (
+            is_named(value, said)
+            or re.fullmatch("10+", value)
+            or (number is None and len(re.sub(r"\W", "", value)) < _LEAST_LETTERS)
+        ):
             continue
         held = number is not None and number >= _LEAST_GIVEN and value in numbers
         weighs = number is None or number >= _LEAST_DECIDING
         if held or (weighs and _decides(node, source, added)):
             yield (node.start_byte, node.end_byte, made.encode()), value
+
+
+_NEVER = "/(?!)/"
+
+
+def _spelled(regex: str) -> str:
+    """The longest text that a regular expression spells out: it takes little else."""
+    plain = re.sub(r"\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}|\(\?\W|[*+?^$|()]", "\0", regex.strip("/gimsuy")).replace("\\", "")
+    return max(plain.split("\0"), key=len, default="")
 
 
 def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> bool:
@@ -192,7 +207,11 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
             own = re.escape(name[1]) if name is not None else "$."
             used = rf"[=!]==?\s*\(?{own}\b|\b{own}\s*[=!]=|\bin {own}\b"
             return any(re.search(used, source.line_text(line)) for line in sorted(added))
-        if above.type not in _WITHIN and "member" not in above.type and above.type not in {"attribute", *EQUALITY}:
+        if (
+            above.type not in _WITHIN
+            and "member" not in above.type
+            and above.type not in {"attribute", "binary_operator", *EQUALITY}
+        ):
             return False
         below, above = above, above.parent
     return False

@@ -49,11 +49,13 @@ from runner.checks.weighing import (
     MAY_CHANGE,
     BaseRun,
     as_they_were,
+    beside_new,
     evidence_of,
     held_against,
     is_lost,
     new_passing,
     restated,
+    stale_of,
     unmet_by,
 )
 from runner.gate.criterion import ChangedFile, NotVerified, Place, Strength, SuiteEvidence, at
@@ -168,8 +170,8 @@ class Trials:
         if not mended or evidence.not_verified is not None or evidence.expectations or not product:
             return evidence
         if policy == "change":  # what they expect now, they did not get before either
-            names = restated(found)
-            mended += [case for case in before.run.report.tests if case.outcome == "passed" and case.short in names]
+            names = restated(found, before.run.report.tests)
+            mended += [case for case in before.run.report.tests if case.outcome == "passed" and case.id in names]
         return await self._try_out(evidence, base, files, found, mended, tests, policy, limit_s, request)
 
     async def _try_out(
@@ -212,7 +214,7 @@ class Trials:
 
         if policy in MAY_CHANGE:
             tests = {**tests, **{one.path: (one.after or b"").decode("utf-8", "replace") for one in found.tests}}
-        keep = (*found.product, *found.new_tests, *(found.tests if policy in MAY_CHANGE else ()))
+        keep = (*found.product, *((*found.new_tests, *found.tests) if policy in MAY_CHANGE else ()))
         try:
             async with self._copy(base, files, keep=keep, written=found.written) as copy:
                 inner = {one.path for one in found.inner}
@@ -221,6 +223,12 @@ class Trials:
                     for one in found.product
                     if one.path in inner or one.path not in found.written
                 ]
+                if (
+                    found.new_tests
+                    and policy not in MAY_CHANGE
+                    and (asks := beside_new(await running(copy)[1](), mended))
+                ):
+                    return evidence._replace(asks=(asks,))
                 tried = await try_out(
                     own,
                     mended,
@@ -299,7 +307,7 @@ class Trials:
         async with self._copy(base, files, keep=files) as copy:
             run = await self._reached_first(command, there, copy, files, limit_s)
         evidence = evidence_of(command, there, run, found, policy)
-        names = restated(found) if policy == "change" else set[str]()
+        names = restated(found, there.run.report.tests) if policy == "change" else set[str]()
         unmet: set[str] | None = None
         if found.touched and run[0].command == command:
             old = (*found.product, *found.new_tests, *found.tests) if policy in MAY_CHANGE else found.product
@@ -324,10 +332,10 @@ class Trials:
                 async with self._copy(base, files, keep=found.product, written=found.written) as copy:
                     as_before, _ = await self._twice(command, copy, limit_s)
                 unmet = unmet_by(there.run.report, as_before, run[0].report, found)
-                names |= {case.short for case in there.run.report.tests if case.id in unmet}
+                names |= unmet
         if (evidence.new or names) and not evidence.failing and before is not None:
             idle, stale = await self._idle(command, before, base, files, found, limit_s, names)
-            told = _stale(stale) if policy in MAY_CHANGE else _all_idle(idle, there, run[0], found, request)
+            told = stale_of(stale) if policy in MAY_CHANGE else _all_idle(idle, there, run[0], found, request)
             evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told))
         if unmet is not None:
             asks = as_they_were(there.run.report, unmet, run[0].report, found, evidence.idle)
@@ -400,7 +408,7 @@ class Trials:
                 return (), ()
             run: CommandRun = await self._run(narrow or command, copy, limit_s())
         idle = new_passing(before, run)
-        stale = tuple(case.id for case in run.report.tests if case.short in names and case.outcome == "passed")
+        stale = tuple(case.id for case in run.report.tests if case.id in names and case.outcome == "passed")
         own = [file for file in (*found.new_tests, *found.tests) if replaces_things(file)]
         stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
         if stubs:  # what passes with nothing behind it tests its own mock
@@ -486,13 +494,6 @@ class Trials:
             return BaseRun(made, str(not_isolated), dict(reached))
         except (OSError, ValueError, TypeError, KeyError):
             return None
-
-
-def _stale(names: Sequence[str]) -> Iterator[Place]:
-    """Tests that were to change pass without the change as well, as they are now: they demand less, or nothing new."""
-    if names:
-        what = f"what tests demand was changed, and they pass without the change as well: {', '.join(names[:_NAMED])}"
-        yield at("idle", what, suggestion="let them demand what was asked for")
 
 
 def _all_idle(idle: Sequence[str], before: BaseRun, run: CommandRun, found: Sorted, request: str) -> Iterator[Place]:

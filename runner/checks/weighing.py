@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal
-from runner.checks.reports import CommandRun, Comparison, TestReport, compare
+from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.wording import pattern
@@ -119,13 +120,20 @@ def _removed(change: Comparison, was: TestReport, now: TestReport, policy: str) 
     return (*change.muted, *(gone if len(new) < len(gone) else ()))
 
 
-def restated(found: Sorted) -> set[str]:
-    """The names of tests of which the task changed what they demand."""
+def restated(found: Sorted, cases: Iterable[CaseResult]) -> set[str]:
+    """Those of these tests of which the task changed what they demand."""
     names = set[str]()
     for file in found.tests:
-        old, new = (tests_in((side or b"").decode("utf-8", "replace")) for side in (file.before, file.after))
-        names |= {name for name in old.keys() & new.keys() if _demands(old[name]) != _demands(new[name])}
+        before, after = ((side or b"").decode("utf-8", "replace") for side in (file.before, file.after))
+        old, new = tests_in(before), tests_in(after)
+        changed = {name for name in old.keys() & new.keys() if _demands(old[name]) != _demands(new[name])}
+        names |= {case.id for case in cases if case.short in changed and _owner(case) in f"{file.path}\n{after}"}
     return names
+
+
+def _owner(case: CaseResult) -> str:
+    """The class, the suite or the module that has a test; others may have one of the same name."""
+    return re.split(r"\W+", case.id.removesuffix(case.short).rstrip(":#./> "))[-1]
 
 
 def _demands(text: str) -> list[str]:
@@ -203,6 +211,20 @@ def _edited(found: Sorted) -> set[str]:
         old, new = (tests_in((side or b"").decode("utf-8", "replace")) for side in (file.before, file.after))
         names |= {name for name in old if old[name] != new.get(name)}
     return names
+
+
+def beside_new(run: CommandRun, mended: Sequence[CaseResult]) -> Place | None:
+    """Where tests that the change mended fail without the new files of tests: these do what the change should."""
+    lost = [case.id for case in mended if run.report.outcomes.get(case.id) in {"failed", "error"}]
+    what = f"tests that failed before pass only beside new files of tests: {', '.join(lost[:_SHOWN])}"
+    return at("bought", what, suggestion="let the code itself meet them") if lost else None
+
+
+def stale_of(names: Sequence[str]) -> Iterator[Place]:
+    """Tests that were to change pass without the change as well, as they are now: they demand less, or nothing new."""
+    if names:
+        what = f"what tests demand was changed, and they pass without the change as well: {', '.join(names[:_SHOWN])}"
+        yield at("idle", what, suggestion="let them demand what was asked for")
 
 
 def _cut(removed: Sequence[str], left: TestReport, found: Sorted) -> Iterable[Place]:

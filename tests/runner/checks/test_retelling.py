@@ -19,6 +19,7 @@ from runner.gate.source import open_source
         ("a.py", "if len(words) == 5 and words[1::2] == ['OR', 'AND']:\n    pass\n", ["5", "OR", "AND"]),
         ("a.py", "SHAPES = ('tag a', 'tag b')\nif text in SHAPES:\n    pass\n", ["tag a", "tag b"]),
         ("a.py", "cost = left * 30 + 24 * 60\n", ["30"]),
+        ("a.py", "if number % 100 in (11, 12, 13):\n    pass\n", ["13"]),  # 12nd has a unit
         ("a.py", "label = 'payroll'\nraise ValueError('payroll')\n", []),
         ("a.py", "if mode == 'known' or n == 2 or x == '.':\n    pass\n", []),
         ("a.js", "if (name.startsWith('payroll')) { f(); }\nswitch (n) { case 47: f(9); }\n", ["payroll", "47"]),
@@ -34,7 +35,7 @@ def test_values_that_code_decides_by(path: str, text: str, found: list[str]) -> 
     source = open_source(path, text.encode())
     assert source is not None
     lines = range(1, text.count("\n") + 1)
-    values = unnamed(source, lines, said="the known mode, 2w", given="is(f(30), 9)")
+    values = unnamed(source, lines, said="the known mode, 2w, 11th and 12nd", given="is(f(30), 9, 100)")
     assert [value for _, value in values] == found
 
 

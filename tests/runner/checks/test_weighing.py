@@ -65,11 +65,12 @@ def test_where_tests_may_change_they_are_not_to_be_silenced(
     assert [name.rpartition("::")[2] for name in evidence.removed] == removed
 
 
-def test_a_test_whose_demands_were_changed_is_told_by_its_name() -> None:
+def test_a_test_whose_demands_were_changed_is_told_from_another_of_its_name() -> None:
     """Tests that a wrapper made to pass ended COMPLETE: they pass without the change as well, which is looked at."""
-    old = b"def test_a():\n    assert f(1) == 1\n\n\ndef test_b():\n    x = 1\n    assert f(x) == 1\n"
+    old = b"class A:\n  def test_a():\n    assert f(1) == 1\n\n  def test_b():\n    x = 1\n    assert f(x)\n"
     new = old.replace(b"x = 1", b"x = 2").replace(b"f(1) == 1", b"g(f(1)) == 2")
-    assert restated(Sorted(tests=(TESTS._replace(before=old, after=new),))) == {"test_a"}
+    cases = [CaseResult(name, "passed") for name in ("t.A::test_a", "t.A::test_b", "t.B::test_a")]
+    assert restated(Sorted(tests=(TESTS._replace(before=old, after=new),)), cases) == {"t.A::test_a"}
 
 
 @pytest.mark.parametrize(("took_s", "gone"), [(6.0, False), (12.0, True)])

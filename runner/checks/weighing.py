@@ -220,7 +220,7 @@ def beside_new(run: CommandRun, mended: Sequence[CaseResult]) -> Place | None:
     return at("bought", what, suggestion="let the code itself meet them") if lost else None
 
 
-def stale_of(names: Sequence[str]) -> Iterator[Place]:
+def stale_of(names: Sequence[str]) -> Iterable[Place]:
     """Tests that were to change pass without the change as well, as they are now: they demand less, or nothing new."""
     if names:
         what = f"what tests demand was changed, and they pass without the change as well: {', '.join(names[:_SHOWN])}"

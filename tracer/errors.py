@@ -10,20 +10,52 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+if TYPE_CHECKING:
+    from tracer.redaction.redactor import Clean
+
+
+class _Told:
+    """A text of an error: whatever it was given, whoever reads it gets it without secrets."""
+
+    def __set_name__(self, _owner: type[PmError], name: str) -> None:
+        self._given, self._read = f"_{name}", f"_clean_{name}"
+
+    def __get__(self, error: PmError, _owner: type[PmError] | None = None) -> Clean:
+        kept = vars(error)
+        if self._read not in kept:
+            # Redaction raises errors itself: it is named, not imported, and loaded once one of them is told.
+            kept[self._read] = import_module("tracer.redaction.cuts").clean(kept[self._given])
+        read: Clean = kept[self._read]
+        return read
+
+    def __set__(self, error: PmError, text: str) -> None:
+        vars(error)[self._given] = text
+        vars(error).pop(self._read, None)
 
 
 class PmError(Exception):
     """An error with its three lines: `what` happened, `why`, and the `next_step` (both may be empty)."""
 
     code: ClassVar[str] = "internal"
+    what = _Told()
+    why = _Told()
+    next_step = _Told()
 
     def __init__(self, what: str, *, why: str | OSError = "", next_step: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.why = why if isinstance(why, str) else why.strerror or str(why)
         self.next_step = next_step
+
+    def __str__(self) -> str:
+        return self.what
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.what!r})"
 
     @property
     def line(self) -> str:

@@ -48,7 +48,12 @@ _NAME = re.compile(
     rb"^(?:[A-Za-z_][A-Za-z_]*|[A-Z][a-z]+\d{1,2}(?:[A-Z][a-z]+)+|_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
     rb"|_*[a-z]+(?:_[a-z]+)+\d?|[a-z]+(?:[-_./:][a-z]+)*|0x[0-9A-Fa-f]{1,16})$"
 )
-_CODE = re.compile(rb"[()\[\]{};]|::|->|==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^https?:|^arn:")
+# A comparison has names on either side.
+_CODE = re.compile(
+    rb"[()\[\]{};]|::|->|^[\w.]*==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^https?:|^arn:"
+)
+# What closes something that began before the value, as around a log's field or a word of a diff.
+_WITHOUT_END = re.compile(rb"(?<=[^()\[\]{}]{8})[)\]}>+]+$")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
 _LEAST_DRAWN = 12
 _OF_ONE_CLASS = re.compile(rb"[a-z]+|[A-Z]+|[0-9]+")
@@ -108,21 +113,32 @@ def _assigned(value: bytes) -> bool:
 
 
 def _is_code(value: bytes) -> bool:
-    value = value.rstrip(b"=")  # base64 ends in them
-    return bool(_PATH.match(value)) or (bool(_CODE.search(value) or _CALL.match(value)) and not _shuffled(value))
+    value = _WITHOUT_END.sub(b"", value.rstrip(b"="))  # base64 ends in them
+    if _PATH.match(value) is not None:
+        return True
+    called = _CALL.match(value) is not None and _digits(value) * 3 < len(value)
+    return (_CODE.search(value) is not None or (called and not _drawn(_letters(value)))) and not _shuffled(value)
 
 
 def _shuffled(value: bytes) -> bool:
     """Small letters, large ones and digits that change places with every second sign: neither a name nor code."""
-    if len(value) < _LEAST_DRAWN or sum(map(value.count, b"0123456789")) < 2:
+    if len(value) < _LEAST_DRAWN or _digits(value) < 2:
         return False
     return len(_OF_ONE_CLASS.findall(value)) * 2 >= len(value)
+
+
+def _digits(value: bytes) -> int:
+    return sum(48 <= byte <= 57 for byte in value)
+
+
+def _letters(value: bytes) -> bytes:
+    return bytes(byte for byte in value if byte >= 65 and byte != 95)
 
 
 def _strong(value: bytes) -> bool:
     """As `_assigned`, and with a digit, or drawn: for places where ordinary words stand as well."""
     value = value.strip(b"\"'")
-    if any(48 <= byte <= 57 for byte in value):
+    if _digits(value):
         return _assigned(value)
     return _drawn(value) and not _stand_in(value)
 

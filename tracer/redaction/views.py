@@ -239,12 +239,14 @@ def url_view(data: bytes) -> Undone | None:
 
 
 _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
-_FORM_QUICK: Final = of_bytes(rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/-]+\+-[^\s]*\+")
+_FORM_QUICK: Final = of_bytes(
+    rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/+-]+\+-[^\s]*\+|=[\w.%/-]+(?:\+[\w.%/-]+){4}"
+)
 _MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)")
 
 
 def form_view(data: bytes) -> Undone | None:
-    """As `url_view`, and a plus sign is a blank, as in forms; None where no run holds both, or an option."""
+    """As `url_view`, and a plus sign is a blank, as in forms; None where no run has both, an option, or five words."""
     if b"+" not in data or _FORM_QUICK.search(data) is None:
         return None
     return Undone(data, _lines_around(_FORM_QUICK), _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text))
@@ -281,7 +283,7 @@ _WIDTHLESS: Final = (
 _ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"
 _TAG: Final = rb"<(?:/?[A-Za-z][^<>\n]{0,400}|!--[^<>\n]{0,400}--)>"
 _CONTINUED: Final = rb"[\\=^`]\r?\n"
-_EXTRA: Final = rb"%[0-9A-Fa-f]{2}"
+_EXTRA: Final = rb"%[0-7][0-9A-Fa-f]"  # a lone byte of another kind is no text that rules read
 _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
 
 
@@ -423,6 +425,8 @@ def joined_views(data: bytes) -> Iterator[View]:
     if folded:
         views.append(said | folded)
     yield from (_rewritten(data, _without_others(data, joins)) for joins in views if joins)
+    if any(data.startswith(b"-", end) for _, end in full.values()):  # an option, or a token that goes on
+        yield _rewritten(data, _without_others(data, full, b" "))
 
 
 _Joins = dict[int, tuple[int, int]]
@@ -476,15 +480,15 @@ def _is_full(line: bytes, size: int) -> bool:
     return width in _WIDTHS and not (width == _MAIL and text.endswith(b"="))  # a soft break's sign
 
 
-def _without_others(data: bytes, joins: _Joins) -> Iterator[tuple[int, int, bytes]]:
-    """The joins, and the lines that they do not touch left out."""
+def _without_others(data: bytes, joins: _Joins, between: bytes = b"") -> Iterator[tuple[int, int, bytes]]:
+    """The joins, with `between` for each, and the lines that they do not touch left out."""
     at = 0
     for start, end in sorted(joins.values()):
         if start > at:
             line = data.rfind(b"\n", at, start) + 1
             if line > at:
                 yield at, line, _left_out(at, line)
-        yield start, end, b""
+        yield start, end, between
         at = data.find(b"\n", end)
         at = len(data) if at < 0 else at
     if at < len(data):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import traceback
 from pathlib import Path
 
 import pytest
 from mypy import api
+
+from tracer.errors import NotFoundError
 
 ROOT = Path(__file__).parents[3]
 
@@ -16,6 +20,7 @@ from service.pages.task import Page
 from service.problems import Problem
 from tracer.distill.cleaner import cut
 from tracer.distill.readers.assembly import Line, Spool
+from tracer.errors import PmError
 from tracer.events import clean_line
 from tracer.journal.writer import Journal
 from tracer.redaction.redactor import Clean, CleanLine, Redacted
@@ -34,6 +39,7 @@ async def record(journal: Journal, spool: Spool) -> None:
     Problem(title="Not Found", status=404, code="not_found", detail=raw)
     Page(raw)
     Page(Clean(raw))
+    Line(text=PmError(raw).why)
 """
 
 # Who may say that a text is clean: redaction itself, and what puts cleaned pieces together or cuts them.
@@ -59,7 +65,18 @@ def test_mypy_refuses_text_that_no_redactor_gave_back(tmp_path: Path, monkeypatc
         ["--config-file=", "--follow-imports=silent", f"--cache-dir={tmp_path / 'cache'}", str(snippet)]
     )
     refused = {int(line.split(":")[1]) for line in told.splitlines() if ": error: " in line and "snippet.py" in line}
-    assert (code, refused) == (1, {14, 15, 16, 17, 18, 21, 22, 23})
+    assert (code, refused) == (1, {15, 16, 17, 18, 19, 22, 23, 24})
+
+
+def test_an_error_tells_nobody_a_secret_in_whatever_way_it_is_read() -> None:
+    token = "ghp_" + "a8F3kLq0ZxYw2VbN5mTr7UsPq1WeRtYuIo34"
+    for cut in range(len(token) + 1):  # and no part of one that is cut when it is told
+        error = NotFoundError(f"no {token} {'w ' * cut}", why=OSError(2, f"{token} is bad"), next_step=f"take {token}")
+        error.next_step = f"{error.next_step} or {token}"
+        for one in (error, pickle.loads(pickle.dumps(error))):
+            told = [one.what, one.why, one.next_step, one.line, str(one), repr(one), *traceback.format_exception(one)]
+            assert not [text for text in told if token[:12] in text]
+            assert not [text for text in (one.what[:cut], one.line[:cut], str(one)[:cut]) if token[:6] in text]
 
 
 def test_nobody_else_says_that_a_text_is_clean() -> None:

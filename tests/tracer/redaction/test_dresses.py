@@ -177,6 +177,20 @@ PASSWORD = "oQpkn2t1HixmzfZf"
         # Passwords that happen to look like a name, or like code.
         ("SMTP_PW=YJW0iV8j61g.ikYy", "YJW0iV8j61g"),
         ("PRIVATE-TOKEN: Qdnj80TiKjqYeoliPnZn", "Qdnj80TiKjq"),
+        ("SMTP_PW=Vjro4IEXl!srh==3", "Vjro4IEXl"),
+        ("vault_password: KQf1533.Igyc54bt", "KQf1533"),
+        ("DB_PASSWORD=cJQJTkmXSF.oz61h", "cJQJTkmXSF"),
+        (
+            '{"m": "SECRET_KEY = &amp;#x27;k&amp;amp;-ek+-7ckwdtz@s3-^@%flo%g7_j_43po2!5*)*xfk%ea_-7a&amp;#x27;"}',
+            "-7ckwdtz",
+        ),
+        ("the value was [-none-]{+DD_API_KEY=20b4b37563728b81122c84f089285c12+} here", "20b4b3756372"),
+        ("* [HTTP/2] [1] [x-note: HEROKU_API_KEY=f4e54a64-8896-d820-82e7-38252a82b39b]", "f4e54a64-8896"),
+        # Where lines are wrapped a blank may be lost with the line's end; a form may hold words alone.
+        (f"{'printed x docker login -u svc':.>72}\n     -p e2Q0DSVDCdJaWUgE registry.example", "e2Q0DSVDCdJa"),
+        ("Authorization: Bearer\n   cJWgb-QUImqBlUFZmylEVEZUVr_7CVtK_8qmk4O383H", "cJWgb-QUImqB"),
+        ("body=machine+ci.example+login+svc+password+PAuVG9zLyIVAV9c6&n=1", "PAuVG9zLyIVA"),
+        ("body=docker+login+-u+svc+-p+bvniDKTydnWFBS70+registry.example&n=1", "bvniDKTydnWF"),
         # A soft break at a width that lines are wrapped at as well.
         (f"{'it was sk-' + 'aB3dE6gH9' * 4:>71}=\r\n{'zQ4rT7' * 4}", "zQ4rT7"),
     ],

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from runner.executors.executor_port import AnswerError
@@ -16,17 +19,15 @@ from tracer import clock
 from tracer.names import ErrorKind
 from tracer.redaction.cuts import beginning
 
-KIND_BY_STATUS: Final[Mapping[int, ErrorKind]] = {
-    401: "auth",
-    402: "auth",
-    403: "auth",
-    404: "unavailable",
-    408: "timeout",
-    429: "rate_limit",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
+
+@cache
+def _table() -> dict[str, Any]:
+    """Read after trouble alone."""
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _says(message: str, phrases: list[str]) -> bool:
+    return re.search("|".join(phrases), message, re.IGNORECASE) is not None
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
@@ -62,66 +63,7 @@ _WAIT: Final = re.compile(
 )
 
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|millisecond|s|m|h|d)?", re.IGNORECASE)
-_WORDS: Final[tuple[tuple[ErrorKind, tuple[str, ...]], ...]] = (
-    ("crash", ("root/sudo privileges", "unknown option", "unexpected argument")),
-    (
-        "auth",
-        (
-            "not logged in",
-            "please run /login",
-            "(?:invalid|incorrect) api key",
-            "api[ _]key (?:not valid|is invalid)",
-            "api_key_invalid",
-            "authentication[_ ](?:failed|error)",
-            "unauthorized",
-            "forbidden",
-            "missing environment variable",
-            "auth(?:entication)? method",
-            "credit balance",
-            "billing",
-            "permission[_ ]denied",
-            "oauth token",
-            r"must specify the \w*_?API_KEY",
-        ),
-    ),
-    ("rate_limit", ("rate[ _-]?limit", "too many requests", "quota", "resource[_ ]exhausted", "usage limit")),
-    ("overloaded", ("overloaded", "high demand", "at capacity", "service unavailable", r"\bunavailable\b")),
-    ("timeout", ("timed? ?out", "deadline exceeded")),
-    (
-        "network",
-        (
-            "econnrefused|econnreset|enotfound|eai_again",
-            "fetch failed|error sending request",
-            r"network|\bdns\b|socket",
-            "connection (?:error|refused|reset|closed)",
-            "stream (?:disconnected|ended)|mid-response|finish reason",
-            "internal server error|bad gateway|server[_ ]error",
-        ),
-    ),
-    (
-        "unavailable",
-        ("model .{0,80}(?:not (?:found|exist|supported)|may not exist)", "issue with the selected model"),
-    ),
-    ("refusal", ("safeguards stopped", "usage policy", "refus(?:ed|al)", "safety classifier")),
-)
-_PHRASES: Final = tuple((kind, re.compile("|".join(words), re.IGNORECASE)) for kind, words in _WORDS)
-_NEXT: Final[dict[str, str]] = {
-    "rate_limit": "wait, or lower the number of parallel tasks",
-    "overloaded": "try again in a while, or choose another model",
-    "network": "check the connection, then `pm resume`",
-    "timeout": "try again, or raise --timeout",
-    "unavailable": "check --model",
-    "context": "ask for less at once, or choose a model with a larger context",
-    "refusal": "put the request differently",
-}
 _TOO_LARGE: Final = frozenset({400, 413})
-_OVERFLOW: Final = re.compile(
-    r"prompt is too long|context (?:window|length|limit)|too many (?:input )?tokens", re.IGNORECASE
-)
-_LOST_SESSION: Final = re.compile(
-    r"error resuming session|no previous sessions found|no conversation found with session id|no rollout found for",
-    re.IGNORECASE,
-)
 _LONGEST_WAIT_S: Final = 7 * 86400.0  # limits by the week are the longest that providers have
 _UNITS: Final = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -137,7 +79,7 @@ def seconds_to_wait(message: str) -> float | None:
 
 def is_lost_session(message: str) -> bool:
     """Whether the program says that it cannot go on in the session it was named."""
-    return _LOST_SESSION.search(message) is not None
+    return _says(message, _table()["lost_session"])
 
 
 def status_in(message: str) -> int | None:
@@ -153,46 +95,17 @@ def classify_message(message: str, *, status: int | None = None, default: ErrorK
         kind=kind,
         message=beginning(message.strip(), 2000) or "no reason given",
         retry_after_s=seconds_to_wait(message) if kind in {"rate_limit", "overloaded"} else None,
-        next_step=_NEXT.get(kind, ""),
+        next_step=_table()["next"]["program"].get(kind, ""),
     )
 
 
 def _kind(message: str, status: int | None) -> ErrorKind | None:
     status = status_in(message) if status is None else status
-    if status in {None, *_TOO_LARGE} and _OVERFLOW.search(message) is not None:
+    if status in {None, *_TOO_LARGE} and _says(message, _table()["context"]):
         return "context"
-    known = KIND_BY_STATUS.get(status) if status is not None else None
-    if known is not None:
-        return known
-    for kind, pattern in _PHRASES:
-        if pattern.search(message):
-            return kind
-    return "network" if status is not None and status >= 500 else None
-
-
-_BY_TYPE: Final[Mapping[str, ErrorKind]] = {
-    "authentication_error": "auth",
-    "permission_error": "auth",
-    "billing_error": "auth",
-    "rate_limit_error": "rate_limit",
-    "overloaded_error": "overloaded",
-    "timeout_error": "timeout",
-    "api_error": "network",
-    "not_found_error": "unavailable",
-    "invalid_request_error": "crash",
-    "request_too_large": "crash",
-}
-_CLASSIFY_NEXT: Final[Mapping[str, str]] = {
-    "context": _NEXT["context"],
-    "auth": "check the key and the account, then run again",
-    "unavailable": "check --model and the base URL",
-    "rate_limit": "wait, or lower the number of parallel tasks",
-    "overloaded": "try again in a while, or choose another model",
-    "network": "check the connection and the base URL",
-    "timeout": "raise --timeout, or try again",
-    "crash": "read the message; a shorter request or another model may help",
-}
-_CREDIT = re.compile(r"credit balance|billing|payment", re.IGNORECASE)
+    told = (row["kind"] for row in _table()["message"] if _says(message, row["says"]))
+    known: ErrorKind | None = _table()["status"].get(str(status)) or next(told, None)
+    return known or ("network" if status is not None and status >= 500 else None)
 
 
 def _body_error(body: object) -> Mapping[str, Any]:
@@ -207,22 +120,21 @@ def classify_error(*, status: int | None, body: object, headers: Mapping[str, st
     """The port's view of an error answer; `status` is None where no answer came at all."""
     inner = _body_error(body)
     message = str(inner.get("message") or text)
-    kind = _BY_TYPE.get(str(inner.get("type", "")))
-    if kind is None or (kind == "network" and status in KIND_BY_STATUS):
+    kind: ErrorKind | None = _table()["type"].get(str(inner.get("type", "")))
+    if kind is None or (kind == "network" and str(status) in _table()["status"]):
         kind = _kind_of_status(status)
-    if kind == "crash" and _CREDIT.search(message):
+    if kind == "crash" and _says(message, _table()["credit"]):
         kind = "auth"
-    if status in _TOO_LARGE and _OVERFLOW.search(message):  # the conversation no longer fits the model
+    if status in _TOO_LARGE and _says(message, _table()["context"]):  # the conversation no longer fits the model
         kind = "context"
     return AnswerError(
-        kind=kind, message=message, retry_after_s=parse_retry_after(headers), next_step=_CLASSIFY_NEXT.get(kind, "")
+        kind=kind,
+        message=message,
+        retry_after_s=parse_retry_after(headers),
+        next_step=_table()["next"]["api"].get(kind, ""),
     )
 
 
 def _kind_of_status(status: int | None) -> ErrorKind:
-    if status is None:
-        return "network"
-    known = KIND_BY_STATUS.get(status)
-    if known is not None:
-        return known
-    return "network" if status >= 500 or status == 200 else "crash"
+    known: ErrorKind | None = _table()["status"].get(str(status))
+    return known or ("network" if status is None or status >= 500 or status == 200 else "crash")

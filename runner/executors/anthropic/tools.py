@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,57 +85,13 @@ class CommandTool:
 
 EDITING: Final = frozenset({"write", "edit"})
 
-_PATH = {"type": "string", "description": "Path relative to the workspace, with forward slashes."}
-_TOOLS: Final[tuple[dict[str, Any], ...]] = (
-    {
-        "name": "read",
-        "description": "Read a text file of the workspace.",
-        "input_schema": {
-            "type": "object",
-            "properties": {
-                "path": _PATH,
-                "first_line": {"type": "integer", "description": "First line wanted, counted from 1."},
-                "line_count": {"type": "integer", "description": "How many lines; all when left out."},
-            },
-            "required": ["path"],
-        },
-    },
-    {
-        "name": "write",
-        "description": "Create a file of the workspace, or replace the whole of it. Write complete content.",
-        "input_schema": {
-            "type": "object",
-            "properties": {"path": _PATH, "content": {"type": "string"}},
-            "required": ["path", "content"],
-        },
-    },
-    {
-        "name": "edit",
-        "description": "Replace a piece of text in a file. old_text must stand in the file exactly once.",
-        "input_schema": {
-            "type": "object",
-            "properties": {
-                "path": _PATH,
-                "old_text": {"type": "string", "description": "Quoted exactly, with its indentation."},
-                "new_text": {"type": "string"},
-                "everywhere": {"type": "boolean", "description": "Replace every occurrence."},
-            },
-            "required": ["path", "old_text", "new_text"],
-        },
-    },
-    {
-        "name": "run",
-        "description": "Run a shell command in the workspace. Its exit code and output come back.",
-        "input_schema": {
-            "type": "object",
-            "properties": {
-                "command": {"type": "string"},
-                "timeout_s": {"type": "integer", "description": "Seconds until it is ended (default 120)."},
-            },
-            "required": ["command"],
-        },
-    },
-)
+
+@cache
+def _tools() -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[
+        "tool"
+    ]
+    return listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +114,7 @@ class Toolbox:
     def definitions(self) -> list[dict[str, Any]]:
         """As sent in `tools`, always in the same order so that the prompt cache holds."""
         allowed = {"read"} if self._permissions == "read" else {"read", "write", "edit", "run"}
-        return [dict(tool) for tool in _TOOLS if tool["name"] in allowed]
+        return [dict(tool) for tool in _tools() if tool["name"] in allowed]
 
     async def perform(self, name: str, arguments: object) -> Outcome:
         """Carry out one call; only cancellation gets out as an exception."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from email.utils import formatdate
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.executors import provider_errors
 from runner.executors.provider_errors import classify_error, classify_message, parse_retry_after
 from tracer import clock
 
@@ -58,3 +61,9 @@ def test_any_answer_gets_a_kind(status: int | None, body: object) -> None:
 def test_what_command_lines_say_of_refused_requests(message: str, status: int | None, kind: str) -> None:
     """Before, a prompt that was too long was a crash of the agent, and was sent again until the iterations ran out."""
     assert classify_message(message, status=status).kind == kind
+
+
+def test_each_row_of_the_table_tells_its_examples() -> None:
+    rows = tomllib.loads(Path(provider_errors.__file__).with_suffix(".toml").read_text())["message"]
+    for row in rows:
+        assert {classify_message(example, default="context").kind for example in row["examples"]} == {row["kind"]}

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 class TooSmall(Screen[None]):
     """Says the needed size; tasks go on behind it."""
 
-    DEFAULT_CSS = "TooSmall { align: center middle; & > Static { width: auto; height: auto; } }"
-
     def __init__(self, width: int, height: int, *, leave: str) -> None:
         super().__init__()
         self._text = f"pm needs {width}x{height}:\nmake it larger\nor {leave} and pm --line"

@@ -256,13 +256,6 @@ class CaptureScreen(TraceScreen):
         "thought about it. T goes to the next thought. The other keys are the trace viewer's."
     )
     BINDINGS = KEYS["capture"]
-    DEFAULT_CSS = """
-    CaptureScreen {
-        & > #capture-thoughts {
-            height: auto; max-height: 9; border: round $border-blurred; &:focus { border: round $border; }
-        }
-    }
-    """
 
     def __init__(self, capture: CaptureRow, path: Path, *, temporary: bool = False) -> None:
         super().__init__(path)

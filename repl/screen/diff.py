@@ -97,14 +97,6 @@ class DiffView(ScrollView, can_focus=True):
     """Shows `lines`; side by side where `side_by_side` is true."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"diff--gone", "diff--new", "diff--note"}
-    DEFAULT_CSS = """
-    DiffView {
-        overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-        & > .diff--gone { color: $text-error; }
-        & > .diff--new { color: $text-success; }
-        & > .diff--note { text-style: bold; }
-    }
-    """
 
     def __init__(self, lines: Sequence[DiffLine], *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
         super().__init__(id=id)
@@ -171,7 +163,6 @@ class DiffScreen(Screen[None]):
     """A diff with its title; Esc or q goes back."""
 
     BINDINGS = KEYS["diff"]
-    DEFAULT_CSS = "DiffScreen { & > #diff-title { height: 1; text-style: bold; } & > DiffView { height: 1fr; } }"
     HELP = "The two versions line by line: - only left, + only right, ~ changed. n and N go from change to change."
 
     def __init__(self, title: str, lines: Sequence[DiffLine]) -> None:

@@ -61,9 +61,6 @@ class Hints(Widget):
     """One line of keys for the focused widget and its screen."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"hints--key", "hints--off"}
-    DEFAULT_CSS = """
-    Hints { height: 1; dock: bottom; & > .hints--key { text-style: bold; } & > .hints--off { text-style: dim; } }
-    """
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.refresh())
@@ -93,12 +90,6 @@ class HelpScreen(ModalScreen[None]):
     """Every key in force for the pane that had the focus, and what the pane is for."""
 
     BINDINGS = KEYS["help"]
-    DEFAULT_CSS = """
-    HelpScreen { align: center middle;
-        & > VerticalScroll { width: 76; max-width: 96%; height: auto; max-height: 90%; }
-        & > VerticalScroll { border: round $border; padding: 0 1; }
-    }
-    """
 
     def __init__(self, title: str, about: str, rows: list[KeyRow]) -> None:
         super().__init__()

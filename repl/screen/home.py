@@ -91,27 +91,6 @@ class HomeScreen(TaskKeys):
         "letters below act on the selected task, and : or i comes back. Nothing here is lost: all of it is on disk."
     )
     BINDINGS = KEYS["home"]
-    DEFAULT_CSS = """
-    HomeScreen {
-        & > #home-top { height: 1; text-style: bold; }
-        & > #home-panes { height: 1fr; }
-        TaskList { width: 40%; min-width: 42; max-width: 90; border: round $border-blurred; }
-        TaskList:focus { border: round $border; }
-        #home-right { width: 1fr; }
-        Transcript { height: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
-        #home-task { display: none; height: auto; max-height: 65%; border: round $border-blurred; overflow-y: auto; }
-        &.-listing #home-task { display: block; }
-        & > #home-status { height: auto; max-height: 4; display: none; }
-        & > #home-prompt-row { height: auto; max-height: 8; }
-        #home-mark { width: auto; height: 1; text-style: bold; }
-        Prompt { width: 1fr; }
-        & > #home-filter { height: 1; border: none !important; padding: 0; display: none; }
-        &.-narrow TaskList { display: none; width: 1fr; }
-        &.-narrow.-listing TaskList { display: block; }
-        &.-narrow.-listing #home-right { display: none; }
-        Transcript, TaskList { border-title-style: bold; }
-    }
-    """
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)

@@ -46,15 +46,6 @@ class Listing(Screen[None]):
     widths: ClassVar[tuple[int, ...]] = ()
     empty: ClassVar[tuple[str, str]] = ("nothing here", "")
     BINDINGS = KEYS["page"]
-    DEFAULT_CSS = """
-    Listing {
-        & > #page-title { height: 1; text-style: bold; }
-        & > #page-columns { height: 1; text-style: dim; }
-        & > OptionList { height: 1fr; border: none !important; padding: 0; }
-        & > #page-foot { height: auto; max-height: 6; }
-        & > Input { height: 1; border: none !important; padding: 0; display: none; }
-    }
-    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -82,13 +82,6 @@ class Palette(ModalScreen[None]):
     """Type to narrow; Enter runs the highlighted entry."""
 
     BINDINGS = KEYS["palette"]
-    DEFAULT_CSS = """
-    Palette { align: center top;
-        & > Vertical { width: 90%; max-width: 100; height: 80%; margin-top: 1; border: round $border; }
-        Input { height: 1; border: none !important; padding: 0; }
-        OptionList { height: 1fr; border: none !important; }
-    }
-    """
 
     def __init__(self, desk: Desk, below: Screen[Any]) -> None:
         super().__init__()

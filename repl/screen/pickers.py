@@ -21,12 +21,6 @@ class Choice(ModalScreen[int | None]):
     """Pick one of `options`, which `text` asks for; answers its index, None for Esc."""
 
     BINDINGS = KEYS["choice"]
-    DEFAULT_CSS = """
-    Choice { align: center middle;
-        & > Vertical { width: 64; max-width: 96%; height: auto; max-height: 80%; border: round $border; }
-        OptionList { height: auto; max-height: 100%; border: none !important; }
-    }
-    """
 
     def __init__(self, title: str, options: Sequence[str], *, start: int = 0, text: str = "") -> None:
         super().__init__()
@@ -58,12 +52,6 @@ class Choice(ModalScreen[int | None]):
 
 class Question(ModalScreen[str]):
     """Answered by one of `keys`; every other key but Esc is ignored, Esc answers the empty text."""
-
-    DEFAULT_CSS = """
-    Question { align: center middle;
-        & > Static { width: auto; min-width: 40; max-width: 96%; height: auto; border: round $warning; padding: 0 1; }
-    }
-    """
 
     def __init__(self, text: str, keys: str) -> None:
         super().__init__()

@@ -31,13 +31,6 @@ class HistoryScreen(ModalScreen[str | None]):
     """Answers the chosen input, or None."""
 
     BINDINGS = KEYS["history"]
-    DEFAULT_CSS = """
-    HistoryScreen { align: center middle;
-        & > Vertical { width: 90%; height: 70%; border: round $border; }
-        Input { height: 1; border: none !important; padding: 0; }
-        OptionList { height: 1fr; border: none !important; }
-    }
-    """
 
     def __init__(self, history: History) -> None:
         super().__init__()
@@ -97,10 +90,6 @@ _PROMPT_MAX_SHOWN: Final = 8
 class Completions(OptionList, can_focus=False):
     """The menu above the prompt: candidates with argument hint and help."""
 
-    DEFAULT_CSS = """
-    Completions { display: none; height: auto; max-height: 8; border: none !important; padding: 0; background: $panel; }
-    """
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
         super().__init__(id=id)
         self.candidates: list[Candidate] = []
@@ -141,10 +130,6 @@ class Prompt(TextArea):
     """The input. `look_up` completes what stands before the cursor, `pull_back` takes queued input back."""
 
     BINDINGS = KEYS["prompt"]
-    DEFAULT_CSS = """
-    Prompt { height: auto; min-height: 1; max-height: 8; border: none !important; padding: 0; background: $background;
-        & .text-area--cursor-line { background: $background; } &:focus { border: none !important; } }
-    """
     HELP = (
         "Type a task, or / for commands. Enter submits, Ctrl+J starts a new line, Up and Down go through earlier\n"
         "inputs that begin as the line does, Ctrl+R searches them. Esc goes to the list, where letters act."

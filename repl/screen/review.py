@@ -43,11 +43,6 @@ class ReviewView(ScrollView, can_focus=True):
     """The rows with a cursor; what is decided is about the row that it stands on."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"review--cursor"}
-    DEFAULT_CSS = """
-    ReviewView { overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-        &:focus > .review--cursor { text-style: reverse; }
-    }
-    """
     cursor: reactive[int] = reactive(0, init=False)
 
     def __init__(self) -> None:
@@ -107,14 +102,6 @@ class ReviewScreen(Screen[None]):
         "in, a says that it is good; X and A do so to the whole file. Nothing is final but the commit (c)."
     )
     BINDINGS = KEYS["review"]
-    DEFAULT_CSS = """
-    ReviewScreen { & > #review-title { height: 1; text-style: bold; }
-        & > Horizontal { height: 1fr; }
-        OptionList { width: 34; height: 1fr; border: none !important; }
-        ReviewView { width: 1fr; }
-        &.-narrow OptionList { display: none; }
-    }
-    """
 
     def __init__(self, desk: Desk, record: Mapping[str, Any]) -> None:
         super().__init__()

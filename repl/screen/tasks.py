@@ -106,17 +106,6 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "task-list--cursor", "task-list--good", "task-list--bad", "task-list--strong", "task-list--dim",
     }  # fmt: skip
-    DEFAULT_CSS = """
-    TaskList {
-        overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-        & > .task-list--cursor { text-style: bold; }
-        &:focus > .task-list--cursor { text-style: reverse; }
-        & > .task-list--good { color: $text-success; }
-        & > .task-list--bad { color: $text-error; }
-        & > .task-list--strong { text-style: bold; }
-        & > .task-list--dim { text-style: dim; }
-    }
-    """
     HELP = "The tasks of this project, newest first. Letters act on the selected one; : runs any command."
     cursor: reactive[int] = reactive(0, init=False)
 
@@ -346,9 +335,6 @@ class TaskScreen(TaskKeys):
         "Enter answers it, or gives it a hint while it works."
     )
     BINDINGS = KEYS["task"]
-    DEFAULT_CSS = """
-    TaskScreen { & > #task-title { height: 1; text-style: bold; } & > VerticalScroll { height: 1fr; padding: 0 1; } }
-    """
 
     def __init__(self, desk: Desk, row: TaskRow) -> None:
         super().__init__(desk)

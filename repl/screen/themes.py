@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Any, Final
 
 from textual import on
@@ -88,10 +89,7 @@ class Themed(App[Any]):
     ENABLE_COMMAND_PALETTE = False
     ESCAPE_TO_MINIMIZE = False
     BINDINGS = KEYS["themed"]
-    CSS = """
-    Screen { layers: base overlay; }
-    ToastRack { margin-bottom: 1; }
-    """
+    CSS_PATH = Path(__file__).with_name("screen.tcss")  # whole: an app in a folder below looks there
 
     def __init__(self, *, theme: str = "auto", colour: bool = True) -> None:
         self.outside: asyncio.Future[Any] | None = None

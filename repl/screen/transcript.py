@@ -77,16 +77,6 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
         "transcript--typed", "transcript--bad", "transcript--good", "transcript--detail", "transcript--task",
     }  # fmt: skip
     BINDINGS = KEYS["transcript"]
-    DEFAULT_CSS = """
-    Transcript {
-        overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-        & > .transcript--typed { text-style: bold; }
-        & > .transcript--task { text-style: bold; }
-        & > .transcript--bad { color: $text-error; }
-        & > .transcript--good { color: $text-success; }
-        & > .transcript--detail { text-style: dim; }
-    }
-    """
     HELP = "What the session printed. End follows new lines again; y copies everything."
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word

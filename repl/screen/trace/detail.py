@@ -225,19 +225,6 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "detail--title", "detail--key", "detail--dim", "detail--good", "detail--bad", "detail--fold", "detail--hit",
     }  # fmt: skip
-    DEFAULT_CSS = """
-    Detail {
-        overflow-x: hidden;
-        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-        & > .detail--title { text-style: bold; }
-        & > .detail--key { color: $text-primary; text-style: bold; }
-        & > .detail--dim { text-style: dim; }
-        & > .detail--good { color: $text-success; }
-        & > .detail--bad { color: $text-error; text-style: bold; }
-        & > .detail--fold { text-style: italic; }
-        & > .detail--hit { text-style: reverse bold; }
-    }
-    """
     needle: reactive[str] = reactive("", init=False)
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word

@@ -55,18 +55,6 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
         "fact-list--cursor", "fact-list--group", "fact-list--bad", "fact-list--good", "fact-list--dim",
         "fact-list--hit",
     }  # fmt: skip
-    DEFAULT_CSS = """
-    FactList {
-        overflow-x: hidden;
-        scrollbar-size-vertical: 1; scrollbar-gutter: stable;
-        & > .fact-list--cursor { text-style: reverse; }
-        & > .fact-list--group { color: $text-primary; text-style: bold; }
-        & > .fact-list--bad { color: $text-error; text-style: bold; }
-        & > .fact-list--good { color: $text-success; }
-        & > .fact-list--dim { text-style: dim; }
-        & > .fact-list--hit { text-style: reverse bold; }
-    }
-    """
     cursor: reactive[int] = reactive(0, init=False)
     needle: reactive[str] = reactive("", init=False)
 

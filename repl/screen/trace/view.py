@@ -56,22 +56,6 @@ class TraceScreen(Screen[None]):
         "move with the arrows, J and K, ctrl+d and ctrl+u, Home and End."
     )
     BINDINGS = KEYS["trace"]
-    DEFAULT_CSS = """
-    TraceScreen {
-        & > #trace-top { height: 1; }
-        #trace-title { width: 1fr; height: 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
-        #trace-follow { width: auto; height: 1; text-style: bold; padding: 0 1; }
-        & > #trace-filter { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        & > #trace-panes { height: 1fr; }
-        FactList { width: 45%; border: round $border-blurred; &:focus { border: round $border; } }
-        Detail { width: 1fr; border: round $border-blurred; &:focus { border: round $border; } }
-        & > Input { dock: bottom; height: 1; border: none !important; padding: 0; display: none; }
-        &.-narrow FactList { width: 1fr; }
-        &.-narrow Detail { display: none; }
-        &.-narrow.-detail FactList { display: none; }
-        &.-narrow.-detail Detail { display: block; }
-    }
-    """
 
     following: reactive[bool] = reactive(False, init=False)  # noqa: FBT003 - the reactive's default value
 

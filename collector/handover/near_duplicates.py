@@ -83,7 +83,7 @@ def near_duplicates(sketches: Mapping[str, Sketch], *, at_least: float = 0.8) ->
     # Whoever is alike shares all but so many hashes: the rarest that two share is among the rarest so many of each.
     holders: dict[int, list[str]] = defaultdict(list)
     for sketch, name in first.items():
-        rarest = sorted(sketch, key=lambda each: (frequency[each], each))
+        rarest = sorted(sketch, key=frequency.__getitem__)
         for each in rarest[: len(sketch) - _fewest(at_least, sketch) + 1]:
             holders[each].append(name)
     pairs = {pair for each, names in holders.items() if frequency[each] <= _COMMON for pair in combinations(names, 2)}

@@ -24,11 +24,11 @@ from collector.final.qa_facts import fold_qa
 from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
-from collector.qa.profiles import REPORT_FOLDER, Refusal, steering_of
+from collector.qa.profiles import FAILING, REPORT_FOLDER, Refusal, alone, beside, steering_of
 from collector.qa.sandbox.script import WORKSPACE
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
-from runner.checks.harness import is_harness, looks_pattern, protected_pattern
+from runner.checks.harness import is_harness, looks_pattern, never_unequal_pattern, protected_pattern
 from runner.gate.file_roles import is_test_file
 from tracer.capture.document import Qa, Task
 from tracer.capture.fields import is_git_folder
@@ -211,13 +211,20 @@ def programs() -> dict[str, str]:
     return {name: place.read_text(encoding="utf-8") for name, place in found.items()}
 
 
+_CONTROL: Final = "test_pm_control"  # the verifier takes a name that nobody could know
+
+
 async def _measure(made: Environment) -> dict[str, Any]:
     """What the verifier goes by."""
     profile = made.profile
     steering = "|".join(f"^{re.escape(path)}$" for path in sorted(steering_of(profile["commands"])))
+    path = beside(made.checkout.tests, _CONTROL)
+    run = alone(profile["commands"], (*made.checkout.tests, path), scripts={}) if path is not None else None
+    told = run is not None and _CONTROL in "".join(run[0])
     return {
         "fail_to_pass": list(made.proof["fail_to_pass"]),
         "pass_to_pass": list(made.pass_to_pass),
+        "control": {"name": _CONTROL, "path": path, "text": FAILING, "command": run[1]} if run and told else None,
         "build": [["sh", "-c", text] for text in profile["build"]],
         "command": profile["command"],
         "reports": profile["reports"],
@@ -227,6 +234,7 @@ async def _measure(made: Environment) -> dict[str, Any]:
         "timeout": _AGENT_S,
         "protected": f"{protected_pattern()}|{steering}",
         "looks": looks_pattern(),
+        "never_unequal": never_unequal_pattern(),
         "left_out": list(_LEFT_OUT),
         "base": sorted(await made.code.listed(made.checkout.base)),
     }

@@ -86,10 +86,8 @@ class Plan:
 
     def only(self, files: Sequence[str]) -> Plan | None:
         """The plan for these test files alone, where a runner can be told."""
-        texts = [text for each in self.commands if (text := narrowed(each, files, scripts=self.scripts)) is not None]
-        if not texts:
-            return None
-        return replace(self, commands=tuple(texts), command=_started(texts, self.scripts).command)
+        found = alone(self.commands, files, scripts=self.scripts)
+        return replace(self, commands=found[0], command=found[1]) if found is not None else None
 
     def as_json(self) -> dict[str, JsonValue]:
         """For the record, and for who sets up the same environment elsewhere."""
@@ -111,6 +109,29 @@ def steering_of(commands: Sequence[str]) -> frozenset[str]:
     make = ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
     package = ("package.json",) if not {"npm", "npx", "yarn", "pnpm"}.isdisjoint(words) else ()
     return frozenset((*(word.removeprefix("./") for word in words), *make, *package))
+
+
+def alone(
+    commands: Sequence[str], files: Sequence[str], *, scripts: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The commands for these test files alone, and how they are started; None where no runner can be told."""
+    texts = [text for each in commands if (text := narrowed(each, files, scripts=scripts)) is not None]
+    return (tuple(texts), _started(texts, scripts).command) if texts else None
+
+
+FAILING: Final = """import unittest
+
+
+class Failing(unittest.TestCase):
+    def test_failing(self):
+        self.fail()
+"""
+
+
+def beside(tests: Sequence[str], name: str) -> str | None:
+    """The path of a test of that name, which is to hold `FAILING`, beside the first of `tests` in Python."""
+    first = next((path for path in tests if path.endswith(".py")), None)
+    return None if first is None else f"{first.rpartition('/')[0]}/{name}.py".lstrip("/")
 
 
 class _Usual(NamedTuple):

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.dependencies import KeptLayers, lay_over, layer_key, pins_dependencies
-from collector.qa.profiles import Plan, Refusal
+from collector.qa.profiles import FAILING, Plan, Refusal, beside
 from collector.qa.proof import Proof, Run, are_several, flags_of, prove, told_by_report
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
@@ -44,13 +44,6 @@ _CHEATS: Final = tuple(
     (str(row["name"]), {path: text.encode() for path, text in row["files"].items()})
     for row in tomllib.loads(Path(__file__).with_name("cheats.toml").read_text(encoding="utf-8"))["cheat"]
 )
-_FAILING: Final = b"""import unittest
-
-
-class Failing(unittest.TestCase):
-    def test_failing(self):
-        self.fail()
-"""
 _TOLD_OUTPUT: Final = 16 << 20  # where it is the report
 _TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbox (qa.workspace_mb)")
 
@@ -324,15 +317,12 @@ class TestsStep:
 
         Code that ends the run itself, with a report of its own making, is told so, however it does that.
         """
-        beside = next((path for path in self.checkout.tests if path.endswith(".py")), None)
-        if beside is None:
-            return False
         name = f"test_{new_id().replace('-', '')}"
-        path = f"{beside.rpartition('/')[0]}/{name}.py".lstrip("/")
-        plan = self.plan.only((*self.checkout.tests, path))
-        if plan is None or name not in plan.shown:
+        path = beside(self.checkout.tests, name)
+        plan = self.plan.only((*self.checkout.tests, path)) if path is not None else None
+        if path is None or plan is None or name not in plan.shown:
             return False
-        tree = await self.code.with_files(self.checkout.tested_head, {path: _FAILING})
+        tree = await self.code.with_files(self.checkout.tested_head, {path: FAILING.encode()})
         outcome, _ = await self._on(tree, plan, "a failing test")
         return outcome.passed
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,13 @@ from collector.handover.environments import programs
 from collector.handover.sets import PROVEN, SetRequest, export_set
 from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
+from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.sandbox.port import Sandbox
 from tests.collector.qa.rigs import RUNNER, a_collector, a_repository, quick_settings, send_session
+from tests.collector.qa.test_forged import BASE as FORGED_BASE
+from tests.collector.qa.test_forged import TEST as FORGED_TEST
+from tests.collector.qa.test_forged import WAYS
+from tests.support.containers import IMAGE, container_engine
 from tests.support.tools import need, need_program
 from tracer.errors import NotFoundError
 from tracer.redaction.engine import build_redactor
@@ -40,19 +45,23 @@ CHEATS: dict[str, dict[str, str | None]] = {
 }
 
 
-async def exported(folder: Path, **repository: Any) -> tuple[Path, Path]:
-    """Sets of one capture that its tests prove: a Harbor task, and a row."""
+def boxed() -> Callable[[str], Awaitable[Sandbox]]:
     need_program("bwrap", how="apt-get install bubblewrap")
     box = BubblewrapSandbox()
 
     async def choose(_image: str) -> Sandbox:
         return box
 
+    return choose
+
+
+async def exported(folder: Path, choose: Any, *, profile: Any = None, **repository: Any) -> tuple[Path, Path]:
+    """Sets of one capture that its tests prove: a Harbor task, and a row."""
     redactor = build_redactor(
         state_dir=folder / "audit", environ={}, host="", persons=[], rewrite_paths=True, truncate=False
     )
     async with a_collector(folder) as collector:
-        trace_id = await send_session(collector, a_repository(folder, **repository))
+        trace_id = await send_session(collector, a_repository(folder, **repository), profile=profile)
 
         async def export(form: Any) -> Path:
             await export_set(
@@ -127,7 +136,8 @@ def test_the_verifier_of_a_task_reads_reports_with_nothing_but_the_standard_libr
     measure = {
         "fail_to_pass": [wanted], "pass_to_pass": [], "build": [], "command": ["cp", "report", "said.xml"],
         "reports": ["said.*"], "report_folder": "/code/.pm-report", "environment": {}, "told_by_output": False,
-        "timeout": 60, "protected": "^tests/", "looks": "PYTEST_CURRENT", "left_out": [".pm-report"], "base": [],
+        "timeout": 60, "protected": "^tests/", "looks": "PYTEST_CURRENT", "left_out": [".pm-report"],
+        "never_unequal": "a^", "base": [],
     }  # fmt: skip
     (task / "tests/task.json").write_text(json.dumps(measure))
     (tmp_path / "run").mkdir()
@@ -146,7 +156,7 @@ async def test_a_proven_fix_becomes_a_task_that_gives_1_to_it_and_0_to_nothing_a
         "tests/half.sh": "test $((6 / $(cat divisor.txt))) = 3\n",
         "tests/zero.sh": "test $((0 / $(cat divisor.txt))) = 0\n",
     }
-    found, rows = await exported(tmp_path, base={"old.txt": "x\n"}, head=head)
+    found, rows = await exported(tmp_path, boxed(), base={"old.txt": "x\n"}, head=head)
     manifest = json.loads((found / "manifest.json").read_bytes())
     task = found / manifest["shards"][0]["path"]
     assert manifest["traces"][0]["verdict"] == "proven"
@@ -162,6 +172,65 @@ async def test_a_proven_fix_becomes_a_task_that_gives_1_to_it_and_0_to_nothing_a
     assert RUNNER.splitlines()[0] in (task / "tests/code/run.sh").read_text()
     _rows_apply(rows, tmp_path)
     _models_take(task)
+
+
+OVERWRITTEN = """import os
+import pathlib
+import time
+
+
+def half(x):
+    return x / 3
+
+
+if os.fork() == 0:
+    os.setsid()
+    for _ in range(3000):
+        time.sleep(0.01)
+        pathlib.Path.cwd().with_name("logs").joinpath("reward.json").write_text('{"reward": 1}')
+    os._exit(0)
+"""
+READER = """import pathlib
+
+for file in pathlib.Path.cwd().parent.glob("tests/reader/*"):
+    file.write_text("def read_reports(*_, **__): raise SystemExit")
+"""
+RIGHT = "def half(x):\n    return x / 2\n"
+ALL = """cd /way; for way in *; do
+  cp -R /task/tests $way; mkdir $way/logs; cd $way
+  python3 tests/verify.py --code code --pristine tests/code --logs logs > said 2>&1; cd ..
+done; sleep 0.1
+"""
+
+
+@pytest.mark.container
+@pytest.mark.torture
+@pytest.mark.timeout(300)
+async def test_a_forged_pass_of_an_exported_task_gives_0(tmp_path: Path) -> None:
+    """Those that no QA proves, and two that go for the verifier itself."""
+    engine = container_engine()
+    found, _ = await exported(
+        tmp_path, SandboxChooser(engine), profile={"runner": "pytest", "command": "python -m pytest -q"},
+        base=FORGED_BASE, head={"tests/test_calc.py": FORGED_TEST, "calc.py": RIGHT},
+    )  # fmt: skip
+    task = found / json.loads((found / "manifest.json").read_bytes())["shards"][0]["path"]
+    ways: dict[str, Any] = {
+        **WAYS, "a reward that is overwritten": {"calc.py": OVERWRITTEN}, "a reader of one's own": {"calc.py": READER},
+        "the fix": {"calc.py": RIGHT},
+    }  # fmt: skip
+    for number, files in enumerate(ways.values()):
+        code = tmp_path / "ways" / str(number) / "code"
+        shutil.copytree(task / "environment/code", code)
+        change(files)(code)
+    mounts = [f"--volume={tmp_path / 'ways'}:/way", f"--volume={task}:/task:ro"]
+    done = subprocess.run(
+        [engine, "run", "--rm", "--network=none", *mounts, IMAGE, "sh", "-c", ALL], capture_output=True, check=False
+    )
+    said = {name: tmp_path / "ways" / str(number) for number, name in enumerate(ways)}
+    rewards = {name: json.loads((place / "logs/reward.json").read_bytes())["reward"] for name, place in said.items()}
+    told = {name: (place / "said").read_text() for name, place in said.items() if rewards[name] != (name == "the fix")}
+    assert not told, done.stderr
+    assert "1 tests passed" not in (said["a report and an end"] / "said").read_text()
 
 
 def _models_take(task: Path) -> None:

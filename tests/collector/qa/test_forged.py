@@ -24,9 +24,11 @@ TURNING = (
     "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
     "    said = yield\n    said.get_result().outcome = 'passed'\n"
 )
-TO_THE_REPORT = (
-    f"for word in sys.argv:\n    if 'xml' in word:\n        open(word[10:], 'w').write({REPORT!r})\nos._exit(0)\n"
-)
+TO_THE_REPORT = f"""for word in sys.argv:
+    if 'xml' in word:
+        open(word.partition('=')[2], 'w').write({REPORT!r})
+os._exit(0)
+"""
 AT_THE_END = (
     f"import atexit\nimport os\nimport sys\n\n\ndef end():\n    {TO_THE_REPORT.replace(chr(10), chr(10) + '    ')}"
 )

@@ -14,6 +14,7 @@ from runner.checks.harness import (
     is_harness,
     looks_for_runner,
     never_unequal,
+    never_unequal_pattern,
     place_of,
     put_back,
     redefined,
@@ -210,7 +211,16 @@ def test_code_that_holds_only_what_tests_give_and_expect(
         ("a.py", b"class A(list):\n    def __eq__(self, other):\n        return other.a == self.a\n", 0),
         ("a.js", b"class A {\n  equals(other) { return true; }\n}\n", 1),
         ("a.rb", b"class A\n  def ==(other)\n    true\n  end\nend\n", 1),
+        ("a.java", b"class A {\n  public boolean equals(Object o) {\n    return true;\n  }\n}\n", 1),
+        (
+            "a.java",
+            b"class A {\n  boolean b(A o) {\n    if (equals(o)) { return true; }\n  }\n}\n",
+            0,
+        ),
+        ("a.go", b"package a\n\nfunc (a A) Equal(b A) bool { return true }\n", 1),
+        ("a.go", b"package a\n\nfunc f(a A) bool {\n\tif eq(a) { return true }\n\treturn false\n}\n", 0),
     ],
 )
 def test_an_equality_that_holds_for_everything(path: str, after: bytes, found: int) -> None:
     assert len(list(never_unequal([ChangedFile(path=path, before=b"", after=after)]))) == found
+    assert len(re.findall(never_unequal_pattern(), after.decode())) == found

@@ -16,7 +16,7 @@ from collector.collector import Collector, OpenBlob
 from collector.errors import ForbiddenError, IntakeError
 from collector.final.consent import Flag, revocations, withdraw
 from collector.handover.sets import choose
-from collector.qa.pipeline import assign_profile
+from collector.qa.pipeline import assign_profile, note_alternatives
 from collector.tokens import ADMIN, Access
 from service.bodies import announced_length, read_body, uploaded
 from service.problems import responses
@@ -105,12 +105,20 @@ class TraceMetadata(TraceState):
     qa: dict[str, Any] | None
 
 
-class CheckAgain(BaseModel):
+class CheckBy(BaseModel):
     """How a trace is tested from now on; as before where nothing is said."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"profile": "recorded"}]})
+    model_config = ConfigDict(extra="forbid")
 
     profile: Literal["repository", "recorded"] | QaProfile | None = None
+
+
+class CheckAgain(CheckBy):
+    """Also `alternatives`: other right fixes that its tests must accept too, diffs of the base by name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"profile": "recorded"}]})
+
+    alternatives: dict[str, str] = Field(default_factory=dict, max_length=20)
 
 
 _AS_BEFORE: Final = CheckAgain()
@@ -132,7 +140,7 @@ class Revocations(BaseModel):
     revocations: list[dict[str, Any]]
 
 
-class CheckMany(CheckAgain):
+class CheckMany(CheckBy):
     """Which traces: a condition as `pm capture export --where` takes it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"where": "qa.final_passed", "profile": "recorded"}]})
@@ -391,6 +399,11 @@ async def check_again(
 ) -> TraceState:
     """Run the checks of a finalized trace again, by another profile if one is given; an operator's is approved."""
     await _collector(request).allow(access, "check", trace_id)
+    if asked.alternatives:
+        if access.trace_id is not None:
+            raise ForbiddenError("an ingest key may not say how its own trace is tested")
+        given = {name: text.encode() for name, text in asked.alternatives.items()}
+        await note_alternatives(_collector(request), trace_id, given)
     status: Any = await _checked(request, trace_id, access, asked)
     return TraceState(trace_id=trace_id, status=status)
 
@@ -408,7 +421,7 @@ async def check_many(request: Request, access: Someone, asked: CheckMany) -> dic
     return {"trace_ids": [row.trace_id for row in opened]}
 
 
-async def _checked(request: Request, trace_id: str, access: Access, asked: CheckAgain) -> str:
+async def _checked(request: Request, trace_id: str, access: Access, asked: CheckBy) -> str:
     collector = _collector(request)
     if asked.profile is not None:
         if access.trace_id is not None:

@@ -27,7 +27,7 @@ from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.judge.port import Judge
 from collector.judge.step import prepared_step, verdict_of
-from collector.patches import parse_patch
+from collector.patches import PatchError, parse_patch
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, mirror_of, session_end
 from collector.qa.profiles import (
     PROFILE_FILE,
@@ -437,7 +437,11 @@ async def note_alternatives(collector: Collector, trace_id: str, patches: Mappin
     Raises UsageError: one is no diff, or changes tests or what steers them.
     """
     for name, diff in patches.items():
-        paths = [os.fsdecode(file.path) for file in parse_patch(diff)]
+        try:
+            paths = [os.fsdecode(file.path) for file in parse_patch(diff)]
+        except PatchError as error:
+            told = "give a diff of the base, as git diff prints it"
+            raise UsageError(f"{name!r} is no alternative", why=error.why or error.what, next_step=told) from error
         if other := [path for path in paths if is_test_file(path) or is_harness(path)]:
             raise UsageError(
                 f"{name!r} is no alternative", why=f"it changes {other[0]!r}", next_step="take its tests out of it"

@@ -33,6 +33,10 @@ _MOST_TEXT: Final = 256 << 10
 _MOST_NEEDED: Final = 6
 _TARGET: Final = re.compile(r"[\w.][\w./-]*")
 _ASSIGNED: Final = re.compile(r"(?m)^(?:export )?([\w.-]+)[ \t]*[:?]*=[ \t]*([^\n#$]*?)[ \t]*$")
+# The goal that the file sets anywhere, else its first target that is no special one.
+_FIRST_GOAL: Final = re.compile(
+    r"(?ms)\A.*?^\.DEFAULT_GOAL\s*:?=\s*(?P<set>[\w./-]+)|\A.*?^@?(?P<first>\w[\w./-]*)(?:[ \t][^:=\n]*)?::?(?!=)"
+)
 _PREFIXES: Final[Mapping[str, int]] = _WORDS["prefixes"]
 _RUNNING: Final[Mapping[str, str]] = _WORDS["running"]
 _CUSTOM: Final = frozenset(_WORDS["custom"])
@@ -114,7 +118,7 @@ def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program,
 
 
 def target_lines(folder: str, program: str, target: str) -> str:
-    """What a target runs: from package.json, the Makefile or the justfile of `folder`; empty where it is not there."""
+    """What a target (empty: the default one) runs, by package.json, Makefile or justfile; empty: it is not there."""
     manager = _HOLDERS[program] == "npm test"
     makes = ("GNUmakefile", "makefile", "Makefile")
     names = ("package.json",) if manager else makes if _HOLDERS[program] == "make test" else ("justfile", "Justfile")
@@ -125,6 +129,8 @@ def target_lines(folder: str, program: str, target: str) -> str:
             continue
         if manager:
             return _script(text, target)
+        if not target and (first := _FIRST_GOAL.search(text)) is not None:
+            target = first["set"] or first["first"]
         begins = rf"^@?{re.escape(target)}(?![\w.-])[^:\n]*::?(?!=)(?P<needed>[^;#\n]*)(?:;(?P<beside>[^\n]*))?[^\n]*\n"
         rule = re.search(rf"(?m){begins}(?P<below>(?:[ \t]+[^\n]*\n?|\n)*)", f"{text}\n")
         if rule is None:
@@ -150,10 +156,10 @@ def _script(package: str, name: str) -> str:
 
 
 def _targets(base: str, rest: Sequence[str]) -> list[str]:
-    """The targets that a line names."""
+    """The targets that a line names; an empty one where it leaves it to the file of targets."""
     plain = [word for word in _without_values(base, rest, _BEFORE) if not word.startswith("-") and "=" not in word]
     if _HOLDERS[base] != "npm test":
-        return plain
+        return plain or [""]
     return plain[1:2] if plain[:1] in (["run"], ["run-script"]) else plain[:1]
 
 

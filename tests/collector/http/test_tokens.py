@@ -131,6 +131,9 @@ def test_a_token_says_whose_trace_it_makes_and_opens_no_other_by_repeating_its_c
         assert (refused.status_code, "developer dev-17, project shop" in refused.text) == (403, True)
 
 
+OTHER_FIX = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x / 3\n+x / 2\n"
+
+
 def test_whose_profile_is_approved(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = {"profile": {"runner": "custom", "command": "npx jest"}, "where": 'status != "open"'}
     with serving(project, []) as served:
@@ -147,8 +150,21 @@ def test_whose_profile_is_approved(project: Path, capsys: pytest.CaptureFixture[
         path = f"/traces/{capture.trace_id}/qa"
         assert served.client.post(path, json={"profile": "recorded"}, headers=capture.headers).status_code == 403
         assert served.client.post(path, json={"profile": {"runner": "rake"}}).status_code == 422
+        for headers, name, status in (
+            (capture.headers, "a.py", 403),
+            (None, "tests/test_a.py", 422),
+            (None, "a.py", 202),
+        ):
+            other = {"alternatives": {"the other": OTHER_FIX.replace("a.py", name)}}
+            assert served.client.post(path, json=other, headers=headers).status_code == status
+        assert served.client.post(path, json={"alternatives": {"none": "no diff"}}).status_code == 422
+        assert served.client.post("/traces/qa", json=asked | other).status_code == 422
     with sqlite3.connect(project / ".pm-orchestrator/collector.sqlite") as database:
         notes = database.execute("SELECT result_json FROM qa_facts WHERE step = 'profile' ORDER BY rowid").fetchall()
+        patches = "SELECT result_json FROM qa_facts WHERE step = 'alternatives'"
+        assert [[each["name"] for each in json.loads(text)["patches"]] for (text,) in database.execute(patches)] == [
+            ["the other"]
+        ]
     assert [json.loads(text)["approved"] for (text,) in notes] == [False, True]
 
 

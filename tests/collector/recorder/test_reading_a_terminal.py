@@ -440,6 +440,25 @@ def test_each_word_of_the_table_does_what_its_table_says() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "line", "runner"),
+    [
+        ("Makefile", "A := b:c\n.PHONY: all\nall: unit\nbuild:\n\tcc a.c\nunit:\n\tpytest -q\n", "make", "make test"),
+        ("Makefile", "build:\n\tcc a.c\ntest:\n\tpytest\n", "make", None),
+        ("Makefile", "build:\n\tcc a.c\n.DEFAULT_GOAL := unit\nunit:\n\tpytest\n", "make -j4 V=1", "make test"),
+        ("Makefile", "all:\n\tpytest\n", "make --version", None),
+        ("Makefile", "# nothing here\n", "make", None),
+        ("justfile", "set shell := ['sh']\nalias t := unit\nunit:\n    cargo test\n", "just", "custom"),
+    ],
+)
+def test_a_line_that_names_no_target_is_what_the_default_one_is(
+    tmp_path: Path, name: str, text: str, line: str, runner: str | None
+) -> None:
+    (tmp_path / name).write_text(text)
+    test = read_line(line, inside=partial(target_lines, str(tmp_path))).test
+    assert (test.runner if test else None) == runner
+
+
+@pytest.mark.parametrize(
     ("line", "runner"),
     [
         ("npm run verify", "npm test"),

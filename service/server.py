@@ -162,20 +162,24 @@ async def _serve(app: Starlette, listener: socket.socket, proxies: Sequence[str]
         forwarded_allow_ips=list(proxies),
     )
     server = uvicorn.Server(config)
-    # A handler of the loop would cancel us half-way through the graceful end.
+    # In the place of the command's, which would cancel us half-way through the graceful end. They hold until uvicorn
+    # listens by itself, and when it raises the signals again once it is done: what came meanwhile is not lost.
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().remove_signal_handler(number)
-    # uvicorn raises the signal again once it is done: a graceful end is exit 0 here, not a KeyboardInterrupt.
-    previous = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+        loop.add_signal_handler(number, _end, server)
     closing = asyncio.create_task(_end_streams(app, server))
     _calm_collector()
     try:
         await server.serve(sockets=[without_delay(listener)])
     finally:
         closing.cancel()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
         listener.close()
+
+
+def _end(server: uvicorn.Server) -> None:
+    server.should_exit = True
 
 
 def _calm_collector() -> None:

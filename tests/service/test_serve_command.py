@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
 
-from service import security
+from service import security, server
 from tests.collector.http.support import event, new_trace
 from tests.repl.support import pm
 
@@ -49,6 +53,16 @@ def test_a_signal_ends_it_quietly_with_exit_0(project: Path, number: signal.Sign
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, ""), out
+
+
+async def test_a_signal_before_the_server_listens_to_signals_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was ignored for the second after `serving …` was printed: whoever stopped it then waited for ever."""
+    monkeypatch.setattr(server, "_calm_collector", lambda: signal.raise_signal(signal.SIGTERM))
+    app = Starlette()
+    app.state.service = SimpleNamespace(closing=asyncio.Event())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with asyncio.timeout(30):
+            await server.run_server(app, listener)
 
 
 @pytest.mark.torture

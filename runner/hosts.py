@@ -5,6 +5,7 @@ Claude Code, Codex, Gemini and Copilot were tried (`tests/runner/test_real_hooks
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,68 +105,8 @@ class Call(NamedTuple):
     file: str = ""
 
 
-HOSTS: Mapping[str, Host] = {
-    host.name: host
-    for host in (
-        Host(
-            name="claude",
-            project=".claude/settings.json",
-            user=".claude/settings.json",
-            home="CLAUDE_CONFIG_DIR",
-            events={
-                "UserPromptSubmit": "prompt",
-                "Stop": "stop",
-                "SubagentStop": "part",
-                "TaskCompleted": "part",
-                "ConfigChange": "settings",
-            },
-            limit=8,
-            cap="CLAUDE_CODE_STOP_HOOK_BLOCK_CAP",
-        ),
-        Host(
-            name="codex",
-            project=".codex/hooks.json",
-            user=".codex/hooks.json",
-            home="CODEX_HOME",
-            events={"UserPromptSubmit": "prompt", "Stop": "stop", "SubagentStop": "part"},
-            note="Codex runs hooks that you have reviewed: open /hooks in it once, and trust the project",
-        ),
-        Host(
-            name="gemini",
-            project=".gemini/settings.json",
-            user=".gemini/settings.json",
-            events={"BeforeAgent": "prompt", "AfterAgent": "stop"},
-            note="Gemini runs a project's hooks in a trusted folder only",
-        ),
-        Host(
-            name="copilot",
-            project=".github/hooks/pm-gate.json",
-            user=".copilot/hooks/pm-gate.json",
-            home="COPILOT_HOME",
-            events={"userPromptSubmitted": "prompt", "agentStop": "stop", "subagentStop": "part"},
-            limit=8,
-            frame={"version": 1},
-            note="Copilot runs a project's hooks in a trusted folder only: it asks once, `copilot -p` does not",
-        ),
-        Host(
-            name="kiro",
-            project=".kiro/agents/pm-gate.json",
-            user=".kiro/agents/pm-gate.json",
-            events={"userPromptSubmit": "prompt", "stop": "stop"},
-            limit=0,
-            frame={"name": "pm-gate", "description": "The default agent, judged by pm gate", "tools": ["*"]},
-            note="choose the agent pm-gate: kiro-cli chat --agent pm-gate; its stop hook tells and cannot block",
-        ),
-        Host(
-            name="cursor",
-            project=".cursor/hooks.json",
-            user=".cursor/hooks.json",
-            events={"beforeSubmitPrompt": "prompt", "stop": "stop", "subagentStop": "part"},
-            limit=5,
-            frame={"version": 1},
-        ),
-    )
-}
+_ROWS: Mapping[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+HOSTS: Mapping[str, Host] = {name: Host(name=name, **row) for name, row in _ROWS.items()}
 
 
 def read_call(host: Host, payload: Mapping[str, Any]) -> Call:

@@ -4,6 +4,9 @@ The gate finds nothing itself: RE2 does, with the patterns that were called. It 
 few, so what is found is the same with it and without it. Without it means `called` returning None: before enough text
 came to be worth its 0.5 s of compiling (in a thread, without the interpreter's lock), where the engine is not
 installed, and for the few texts on which the two engines read a pattern differently.
+
+A pattern without a literal is followed from byte to byte: a dozen of them take five times as long as all others
+together. Such ones are looked for only where a run of signs that each match holds was seen (`firsts`).
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ _ANY_CASE: Final = ["(", "?", "i", ")"]
 _NO_ITEMS: Final = frozenset("()|^")
 _UNLIKE: Final = re.compile(r"\\[pPCQ]|\(\?[a-z-]*U")  # said in a way that the engines do not share
 _LONGEST: Final = 4  # bytes of a character
+_ALL: Final = -1  # what is looked for in every text
 
 Key = int | str
 Called = frozenset[Key]
@@ -113,41 +117,49 @@ class Compiled(NamedTuple):
     """The patterns that a gate is for, those that it always calls, and what its engine made of the others."""
 
     patterns: tuple[str, ...]
+    firsts: tuple[str, ...]
     blind: frozenset[Key]
-    database: bytes
+    databases: dict[int, bytes]
 
 
 class Gate:
     """The gate for `patterns` (key -> RE2 pattern); what it calls are keys. May be shared by threads."""
 
-    def __init__(self, patterns: Mapping[Key, str], *, worth: int = _WORTH) -> None:
+    def __init__(
+        self, patterns: Mapping[Key, str], *, firsts: Mapping[Key, str] | None = None, worth: int = _WORTH
+    ) -> None:
         self._keys = tuple(patterns)
         self._patterns = tuple(patterns.values())
+        firsts = firsts or {}
+        self._firsts = {first: [key for key in firsts if firsts[key] == first] for first in firsts.values()}
         self._left = worth
         self._begun = threading.Lock()
-        self._database: Any = None
+        self._opened: dict[int, Any] | None = None  # by the place of a first, what is looked for behind it
         self._blind: frozenset[Key] = frozenset()
         self._scratches = threading.local()
 
     def called(self, data: bytes) -> Called | None:
         """The keys of the patterns that may match somewhere in `data`; None: any may."""
-        if self._database is None:
+        if self._opened is None:
             self._left -= len(data)
             if self._left < 0 and self._begun.acquire(blocking=False):
                 threading.Thread(target=self.open, name="redaction-gate", daemon=True).start()
             return None
-        scratch = getattr(self._scratches, "own", None)
-        if scratch is None:
+        scratches = getattr(self._scratches, "own", None)
+        if scratches is None:
             from hyperscan import Scratch
 
-            scratch = self._scratches.own = Scratch(self._database)
+            scratches = self._scratches.own = {at: Scratch(each) for at, each in self._opened.items()}
         places: list[int] = []
-        self._database.scan(data, match_event_handler=_note, scratch=scratch, context=places)
+        self._opened[_ALL].scan(data, match_event_handler=_note, scratch=scratches[_ALL], context=places)
         if not places:
             return self._blind
+        for place in tuple(places):
+            if place in self._opened:
+                self._opened[place].scan(data, match_event_handler=_note, scratch=scratches[place], context=places)
         if len(self._keys) in places:
             return None
-        return self._blind.union([self._keys[place] for place in places])
+        return self._blind.union([self._keys[place] for place in places if place < len(self._keys)])
 
     def open(self) -> None:
         """Compile now; nothing happens where the engine is not installed or cannot work."""
@@ -156,47 +168,48 @@ class Gate:
             import hyperscan  # 3 ms
         except ImportError:
             return
-        chosen = [
-            (place, byte_pattern(loosened(pattern)))
+        written = {
+            place: byte_pattern(loosened(pattern))
             for place, pattern in enumerate(self._patterns)
             if _UNLIKE.search(pattern) is None
-        ]
-        chosen.append((len(self._keys), _READ_DIFFERENTLY))
+        }
+        places = {key: place for place, key in enumerate(self._keys)}
+        groups = [{places[key]: written.pop(places[key]) for key in keys} for keys in self._firsts.values()]
+        own = len(self._keys)
+        firsts = dict(enumerate(self._firsts, own + 1))
         try:
-            try:
-                database = _compiled(hyperscan, chosen)
-            except hyperscan.error:
-                chosen = [(place, pattern) for place, pattern in chosen if _fits(hyperscan, pattern)]
-                database = _compiled(hyperscan, chosen)
+            database, fit = _fitting(hyperscan, {**written, own: _READ_DIFFERENTLY, **firsts})
+            behind = {first: _compiled(hyperscan, group) for first, group in zip(firsts, groups, strict=True)}
         except hyperscan.error:  # not even single ones: the processor is too old, or no memory
             return
         # What this engine cannot take (a team's own, say) is always called.
-        fit = {place for place, _ in chosen}
-        self._blind = frozenset(key for place, key in enumerate(self._keys) if place not in fit)
-        self._database = database
+        judged = {*fit, *(place for group in groups for place in group)}
+        self._blind = frozenset(key for place, key in enumerate(self._keys) if place not in judged)
+        self._opened = {_ALL: database, **behind}
 
     def compiled(self) -> Compiled | None:
         """What it has compiled, for a process of ours that shall not compile it again; None: nothing."""
-        if self._database is None:
+        if self._opened is None:
             return None
         from hyperscan import dumpb
 
-        return Compiled(self._patterns, self._blind, dumpb(self._database))
+        databases = {at: dumpb(each) for at, each in self._opened.items()}
+        return Compiled(self._patterns, tuple(self._firsts), self._blind, databases)
 
     def take(self, compiled: Compiled) -> None:
         """Open with what another process compiled; never to be read from a file, which could make the gate blind."""
-        if compiled.patterns != self._patterns:  # the program was replaced between the two processes
+        if (compiled.patterns, compiled.firsts) != (self._patterns, tuple(self._firsts)):  # the program was replaced between the two processes
             return
         from hyperscan import HS_MODE_BLOCK, loadb
 
         if self._begun.acquire(blocking=False):
             self._blind = compiled.blind
-            self._database = loadb(compiled.database, HS_MODE_BLOCK)
+            self._opened = {at: loadb(each, HS_MODE_BLOCK) for at, each in compiled.databases.items()}
 
     @property
     def is_open(self) -> bool:
         """Whether it is compiled."""
-        return self._database is not None
+        return self._opened is not None
 
     @property
     def keys(self) -> Called:
@@ -213,11 +226,20 @@ def _note(place: int, _start: int, _end: int, _flags: int, places: list[int]) ->
     places.append(place)
 
 
-def _compiled(hyperscan: Any, chosen: Sequence[tuple[int, str]]) -> Any:
+def _fitting(hyperscan: Any, chosen: Mapping[int, str]) -> tuple[Any, Iterable[int]]:
+    """Those that the engine takes, compiled, and their places."""
+    try:
+        return _compiled(hyperscan, chosen), chosen.keys()
+    except hyperscan.error:
+        chosen = {place: pattern for place, pattern in chosen.items() if _fits(hyperscan, pattern)}
+        return _compiled(hyperscan, chosen), chosen.keys()
+
+
+def _compiled(hyperscan: Any, chosen: Mapping[int, str]) -> Any:
     database = hyperscan.Database()
     database.compile(
-        expressions=[pattern.encode("utf-8") for _, pattern in chosen],
-        ids=[place for place, _ in chosen],
+        expressions=[pattern.encode("utf-8") for pattern in chosen.values()],
+        ids=list(chosen),
         flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(chosen),
     )
     return database
@@ -225,7 +247,7 @@ def _compiled(hyperscan: Any, chosen: Sequence[tuple[int, str]]) -> Any:
 
 def _fits(hyperscan: Any, pattern: str) -> bool:
     try:
-        _compiled(hyperscan, [(0, pattern)])
+        _compiled(hyperscan, {0: pattern})
     except hyperscan.error:
         return False
     return True

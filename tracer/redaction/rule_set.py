@@ -292,7 +292,8 @@ class Rule:
     allow: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     shared: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     more: str = ""  # finds further secrets in the rest of the line in which there was one
-    gate: str = ""  # matches wherever `regex` does, and is quicker; else `regex` itself
+    gate: str = ""  # matches wherever `regex` has a find, and is quicker; else `regex` itself
+    first: str = ""  # a run of signs in each match, where the gate would follow every sign else
 
     @cached_property
     def _pattern(self) -> Any:
@@ -388,6 +389,11 @@ class RuleSet:
         """The rules' expressions, by the keys that `finds` takes."""
         return {place: rule.gate or rule.regex for place, rule in enumerate(self.rules)}
 
+    @property
+    def firsts(self) -> Mapping[Key, str]:
+        """The runs of signs that the rules without a literal ask for, likewise."""
+        return {place: rule.first for place, rule in enumerate(self.rules) if rule.first}
+
     def _with_keyword(self, places: Sequence[int], data: bytes) -> list[int]:
         """Those whose keyword occurs: some expressions match without."""
         lowered = data.lower() if places else data
@@ -427,6 +433,7 @@ def gitleaks_data() -> Mapping[str, Any]:
 
 def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
     """The rules of a pack that go by text."""
+    by_keyword, split = _data("own")["by_keyword"], _ANYTHING.split
     for rule in data["rules"]:
         if "regex" in rule:
             yield Rule(
@@ -439,7 +446,7 @@ def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
                 check=CHECKS["assigned"] if "path" in rule or rule["id"] in _GENERIC else None,
                 allow=tuple(rule.get("allow", ())),
                 shared=(data["allow"],),
-                gate="".join(_ANYTHING.split(rule["regex"], maxsplit=1)[1:]),
+                gate=_any_keyword(rule) if rule["id"] in by_keyword else "".join(split(rule["regex"], maxsplit=1)[1:]),
             )
 
 
@@ -463,11 +470,18 @@ def _own() -> Iterator[Rule]:
             keywords=tuple(word.encode() for word in rule["keywords"]),
             check=CHECKS[rule["check"]] if "check" in rule else None,
             more=_filled(rule.get("more", ""), data),
+            gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else _filled(rule.get("gate", ""), data),
         )
+
+
+def _any_keyword(rule: Mapping[str, Any]) -> str:
+    return f"(?i)(?:{'|'.join(map(re.escape, rule['keywords']))})"
 
 
 _GROUP = re.compile(r"(?<!\\)\((?!\?)")
 _PREFIX = re.compile(r"(?:[A-Za-z0-9_/-]|\\\.)+")
+_LONG_RUN = re.compile(r"(\[(?:A-Z|a-[fz]|0-9)+\])\{(\d\d+)")
+_LONGEST_RUN = 24
 
 
 def _shapes() -> Iterator[Rule]:
@@ -485,8 +499,16 @@ def _shapes() -> Iterator[Rule]:
                 rank=_RANK_OWN,
                 regex=f"(?:^|[^A-Za-z0-9])({'?:' if _GROUP.search(regex) else ''}{_filled(regex, data)})",
                 keywords=tuple(word.encode() for word in keywords),
-                gate=f"(?i)(?:{'|'.join(map(re.escape, keywords))})" if inside else "",
+                gate=_any_keyword({"keywords": keywords}) if inside else "",
+                first=_run_of(regex) if max(map(len, keywords)) == 1 else "",
             )
+
+
+def _run_of(regex: str) -> str:
+    """The longest run of letters and digits that each match of `regex`, which has no choices, holds."""
+    runs = _LONG_RUN.findall(regex)
+    signs, count = max(runs, key=lambda run: int(run[1])) if runs else ("", 0)
+    return f"{signs}{{{min(int(count), _LONGEST_RUN)}}}" if runs else ""
 
 
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*)"""  # as in a shell, or between the strings of a list

@@ -541,6 +541,8 @@ BASE64_KEY, HEX_KEY, WIDE_KEY = "base64", "hex", "wide"
 # Printable ASCII in UTF-16 or UTF-32, of either order.
 WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
 RUNS: Final = {BASE64_KEY: BASE64_TEXT, HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
+# Runs of signs of one kind that are in each of them, line breaks among them: quick to look for.
+FIRSTS: Final = {BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}", HEX_KEY: r"[0-9A-Fa-f\r\n]{24}"}
 _FOUND = {key: compiled(text.decode("ascii")) for key, text in RUNS.items()}
 
 

@@ -16,7 +16,7 @@ from tests.tracer.redaction.positives import all_rules, positive
 from tracer.redaction.engine import build_redactor
 from tracer.redaction.gate import Gate, any_of, byte_pattern, loosened
 from tracer.redaction.personal_data import PATTERNS
-from tracer.redaction.rule_set import compiled
+from tracer.redaction.rule_set import RuleSet, compiled
 from tracer.redaction.views import json_view, url_view
 
 pytestmark = pytest.mark.xdist_group("redaction-gate")  # compiled once, not by each worker
@@ -39,8 +39,8 @@ def redactor(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gate():
-    patterns = {place: rule.regex for place, rule in enumerate(_RULES)} | PATTERNS
-    opened = Gate(patterns)
+    rules = RuleSet(_RULES)
+    opened = Gate({**rules.patterns, **PATTERNS}, firsts=rules.firsts)
     opened.open()
     assert opened.is_open
     assert not opened.blind  # every vendored rule can be judged
@@ -191,6 +191,14 @@ def test_another_process_takes_what_was_compiled_and_nothing_that_other_patterns
     assert taking.called(b"a needle") == gate.called(b"a needle") == {"it", "odd"}
     assert taking.called(b"hay") == {"odd"}
     assert not other.is_open
+
+
+def test_what_stands_behind_a_first_is_looked_for_where_that_is_seen():
+    gate = Gate({"id": "[0-9a-f]{8}-[0-9]{4}", "run": "[0-9a-f]{8}z", "it": "needle"}, firsts={"id": "[0-9a-f]{8}"})
+    gate.open()
+    assert gate.called(b"0123abcd 1234") == frozenset()
+    assert gate.called(b"0123abcd-1234") == {"id"}
+    assert gate.called(b"needle 0123abcd-1234 0123abcdz") == {"id", "run", "it"}
 
 
 def test_threads_share_one_gate():

@@ -142,14 +142,20 @@ def _standard() -> _Gated:
 
 
 def _gated(extra_rules: Mapping[str, str]) -> _Gated:
+    from tracer.redaction import personal_data
     from tracer.redaction.gate import Gate
-    from tracer.redaction.personal_data import PATTERNS
     from tracer.redaction.rule_set import RuleSet, build_rules
     from tracer.redaction.views import FIRSTS, RUNS
 
     rules = RuleSet(build_rules(extra_rules))
     encoded: dict[Key, str] = {key: text.decode("ascii") for key, text in RUNS.items()}
-    return _Gated(rules, Gate({**rules.patterns, **PATTERNS, **encoded}, firsts={**rules.firsts, **FIRSTS}))
+    return _Gated(
+        rules,
+        Gate(
+            {**rules.patterns, **personal_data.PATTERNS, **encoded},
+            firsts={**rules.firsts, **personal_data.FIRSTS, **FIRSTS},
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,14 +48,16 @@ _PHONE = (
 NAMES = "names"
 _CARD_SAID = "card|visa|master|amex|credit|debit|payment|pan"
 _PHONE_SAID = "phone|tel|mobile|cell|call|fax|whatsapp|sms|contact"
-PATTERNS: Mapping[Key, str] = {
+PATTERNS: Mapping[Key, str] = {"email": _EMAIL, "card": _CARD, "phone": _PHONE}
+"""The expressions that are the same for everybody, by the keys that `People.finds` takes."""
+FIRSTS: Mapping[Key, str] = {
     "email": r"[A-Za-z0-9._%+\x80-\xff-]@[A-Za-z0-9\x80-\xff]",
     # Four digits apart from four, or the last ones from all before; else a word says what they are.
     "card": rf"[0-9]{{4}}[ -][0-9]{{4}}|[0-9]{{10}}[ -][0-9]|(?i:{_CARD_SAID})[^\n]*[0-9]{{13}}",
     # With a country code; else a word says what it is.
     "phone": rf"\+[1-9](?:[ .()-]*[0-9]){{5}}|(?i:{_PHONE_SAID})[^\n]*[0-9]{{3}}\)?[ .-][0-9]{{3}}[ .-][0-9]{{4}}",
 }
-"""What stands wherever `People.finds` has a find, by the keys that it takes, the same for everybody."""
+"""What else stands on a line with a find, and is quicker to look for."""
 _CARD_DIGITS = 13  # the fewest that each pattern can match
 _PHONE_DIGITS = 6
 _CARD_WORDS = re.compile(rb"%s\b" % _CARD_SAID.encode(), re.IGNORECASE)

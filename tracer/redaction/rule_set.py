@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import re2
 
 from tracer.errors import ConfigError
-from tracer.redaction.gate import Called, Key
+from tracer.redaction.gate import Called, Key, loosened
 
 _TEMPLATE = re.compile(
     rb"^[$<{%\[(*@#!&]|\$\{|\{\{|\}\}|\.\.\.|xxxx|\*\*\*|<[a-z_ -]+>"  # the first sign, or a sign inside
@@ -221,6 +221,7 @@ _GENERIC = {"generic-api-key", "hashicorp-tf-password", "kubernetes-secret-yaml"
 
 # So frequent in source code that listing every place of theirs would halve the speed: looked up one by one.
 _LINE = 4096
+_LEAD = 64
 _COMMON = (b"key", b"token", b"auth", b"secret")
 _SHORT = 2
 _LONG_VALUE = 100
@@ -294,6 +295,7 @@ class Rule:
     more: str = ""  # finds further secrets in the rest of the line in which there was one
     gate: str = ""  # matches wherever `regex` has a find, and is quicker; else `regex` itself
     first: str = ""  # a run of signs in each match, where the gate would follow every sign else
+    near: bool = False  # a match begins soon before one of `gate`, and ends on the line on which that ends
 
     @cached_property
     def _pattern(self) -> Any:
@@ -304,13 +306,35 @@ class Rule:
         return compiled(self.more)
 
     @cached_property
+    def _gate(self) -> Any:
+        return compiled(loosened(self.gate))
+
+    @cached_property
     def _allows(self) -> list[_Allow]:
         return [_Allow(entry) for entry in (*self.allow, *self.shared)]
 
     def finds(self, data: bytes) -> Iterator[Find]:
         """Every secret of this rule in `data`, left to right. Goes on behind the secret, not behind the whole match."""
-        pattern, at = self._pattern, 0
-        while at <= len(data) and (match := pattern.search(data, at)) is not None:
+        for first, last in self._parts(data) if self.near else ((0, len(data)),):
+            yield from self._finds(data, first, last)
+
+    def _parts(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where a match may be: the expressions with long counts are slow, those of the gate are not."""
+        first = last = at = -1
+        while (match := self._gate.search(data, at + 1)) is not None:
+            at, end = match.span()
+            if at - _LEAD > last >= 0:
+                yield first, last
+                first = -1
+            first = max(at - _LEAD, 0) if first < 0 else first
+            if end > last:
+                last = data.find(b"\n", end) + 1 or len(data)
+        if first >= 0:
+            yield first, last
+
+    def _finds(self, data: bytes, at: int, last: int) -> Iterator[Find]:
+        pattern = self._pattern
+        while at <= last and (match := pattern.search(data, at, last)) is not None:
             start, end = self._secret(match, data)
             if end > start and self._holds(match, data, start, end):
                 yield Find(start, end, self.rank, self.id, data[start:end])
@@ -433,9 +457,10 @@ def gitleaks_data() -> Mapping[str, Any]:
 
 def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
     """The rules of a pack that go by text."""
-    by_keyword, split = _data("own")["by_keyword"], _ANYTHING.split
+    own, split = _data("own"), _ANYTHING.split
     for rule in data["rules"]:
         if "regex" in rule:
+            near = "".join(own["gates"].get(rule["id"], ()))
             yield Rule(
                 id=rule["id"],
                 rank=_RANK_GENERIC if rule["id"] in _GENERIC else _RANK_VENDORED,
@@ -446,7 +471,10 @@ def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
                 check=CHECKS["assigned"] if "path" in rule or rule["id"] in _GENERIC else None,
                 allow=tuple(rule.get("allow", ())),
                 shared=(data["allow"],),
-                gate=_any_keyword(rule) if rule["id"] in by_keyword else "".join(split(rule["regex"], maxsplit=1)[1:]),
+                gate=_any_keyword(rule)
+                if rule["id"] in own["by_keyword"]
+                else near or "".join(split(rule["regex"], maxsplit=1)[1:]),
+                near=bool(near),
             )
 
 
@@ -471,6 +499,7 @@ def _own() -> Iterator[Rule]:
             check=CHECKS[rule["check"]] if "check" in rule else None,
             more=_filled(rule.get("more", ""), data),
             gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else _filled(rule.get("gate", ""), data),
+            near="gate" in rule,
         )
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.tracer.redaction.positives import all_rules, positive
 from tracer.redaction.engine import build_redactor
 from tracer.redaction.gate import Gate, any_of, byte_pattern, loosened
-from tracer.redaction.personal_data import PATTERNS
+from tracer.redaction.personal_data import FIRSTS, PATTERNS
 from tracer.redaction.rule_set import RuleSet, compiled
 from tracer.redaction.views import json_view, url_view
 
@@ -40,7 +40,7 @@ def redactor(tmp_path_factory):
 @pytest.fixture(scope="module")
 def gate():
     rules = RuleSet(_RULES)
-    opened = Gate({**rules.patterns, **PATTERNS}, firsts=rules.firsts)
+    opened = Gate({**rules.patterns, **PATTERNS}, firsts={**rules.firsts, **FIRSTS})
     opened.open()
     assert opened.is_open
     assert not opened.blind  # every vendored rule can be judged

@@ -103,4 +103,4 @@ def test_addresses_are_looked_for_around_their_sign_and_are_those_of_the_whole_t
     data = text.encode()
     people = personal_data.People(personal_data.Identity(), keep_paths=True)
     found = [(find.start, find.end) for find in people.finds(data, frozenset({"email"}))]
-    assert found == [match.span(0) for match in compiled(personal_data._EMAIL).finditer(data)]
+    assert found == [match.span(0) for match in compiled(personal_data.PATTERNS["email"]).finditer(data)]

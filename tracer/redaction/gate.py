@@ -198,7 +198,8 @@ class Gate:
 
     def take(self, compiled: Compiled) -> None:
         """Open with what another process compiled; never to be read from a file, which could make the gate blind."""
-        if (compiled.patterns, compiled.firsts) != (self._patterns, tuple(self._firsts)):  # the program was replaced between the two processes
+        # Else the program was replaced between the two processes.
+        if compiled.patterns != self._patterns or compiled.firsts != tuple(self._firsts):
             return
         from hyperscan import HS_MODE_BLOCK, loadb
 

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from html import unescape
-from itertools import accumulate
+from itertools import accumulate, compress, count
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -39,6 +39,7 @@ _URLSAFE = bytes.maketrans(b"-_", b"+/")
 _LAST_CODE = 0x10FFFF
 _SIMPLE = {b"b": b"\b", b"e": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _GROUP_SIZE = 4
+_SPARSE = 60  # bytes for one escape: from here on one by one is quicker
 _SOFT = ord("=")
 _BREAK = re.compile(rb"[\r\n]")
 
@@ -114,8 +115,14 @@ def _percent(escape: bytes) -> bytes:
     return binascii.unhexlify(escape[1:])
 
 
+def _of_json(match: re.Match[bytes]) -> bytes:
+    return _unescape(match[0])
+
+
 def _json_at_once(text: bytes) -> bytes | None:
-    """`text` with its escapes undone by replacing each kind in turn; None where that would not do."""
+    """`text` with its escapes undone, many by replacing each kind in turn; None where that would not do."""
+    if text.count(b"\\") * _SPARSE < len(text):
+        return _JSON_ESCAPE.sub(_of_json, text)
     if b"\0" in text:
         return None
     text = text.replace(b"\\\\", b"\0")  # a pair of backslashes begins no other escape
@@ -185,16 +192,31 @@ def _left_out(start: int, end: int) -> bytes:
     return b"\n" if end - start == 1 else b"\n\n"
 
 
-def _lines_with(signs: bytes, holds: Callable[[bytes], bool] = bool) -> Callable[[bytes], Iterator[tuple[int, int]]]:
-    """The lines that hold one of `signs` and of which `holds` is true, as ranges."""
-    others = bytes(set(range(256)) - set(signs + b"\n"))
+def _lines_with(
+    *signs: bytes, holds: Callable[[bytes, int, int], object] | None = None
+) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+    """The lines that hold one of `signs` and of which `holds` is true, as ranges; those that follow on are one."""
 
     def lines(data: bytes) -> Iterator[tuple[int, int]]:
-        rows = data.split(b"\n")
-        ends = list(accumulate(map(len, rows)))
-        for number, left in enumerate(data.translate(None, others).split(b"\n")):
-            if left and holds(rows[number]):
-                yield ends[number] + number - len(rows[number]), ends[number] + number
+        ends = set()
+        for sign in signs:
+            at = data.find(sign)
+            while at >= 0:
+                end = data.find(b"\n", at)
+                ends.add(end if end >= 0 else len(data))
+                at = data.find(sign, end) if end >= 0 else -1
+        first = last = seen = -1
+        for end in sorted(ends):
+            start = data.rfind(b"\n", max(seen, 0), end) + 1 or max(seen, 0)
+            seen = end
+            if holds is None or holds(data, start, end):
+                if first >= 0 and start != last + 1:
+                    yield first, last
+                    first = -1
+                first = start if first < 0 else first
+                last = end
+        if first >= 0:
+            yield first, last
 
     return lines
 
@@ -235,7 +257,7 @@ def url_view(data: bytes) -> Undone | None:
     """Percent escapes undone; None where there are none."""
     if b"%" not in data or _URL_ESCAPE.search(data) is None:
         return None
-    return Undone(data, _lines_with(b"%"), _URL_ESCAPE, _percent, unquote_to_bytes)
+    return Undone(data, _lines_with(b"%", holds=_URL_ESCAPE.search), _URL_ESCAPE, _percent, unquote_to_bytes)
 
 
 _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
@@ -271,9 +293,10 @@ def _form_sign(match: re.Match[bytes]) -> bytes:
     return _of_form(match[0])
 
 
+# Each choice begins with a sign of its own: what `re` does not look beyond it takes a tenth of the time.
 # What a terminal, or a font, makes of it is nothing: colours, titles, links, letters struck twice, signs without width.
 _SEQUENCE: Final = (
-    rb"(?:\x1b|\^\[)\[[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,900}(?:\x07|\x1b\\)"
+    rb"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]|\^\[\[[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,900}(?:\x07|\x1b\\)"
     rb"|\x1b[PX^_][^\x1b\n]{0,900}\x1b\\|\x1b[ -/]{0,8}[0-Z\\`-~]"
 )
 _STRUCK: Final = rb"[\t -~]\x08"
@@ -282,12 +305,12 @@ _WIDTHLESS: Final = (
 )
 _ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"
 _TAG: Final = rb"<(?:/?[A-Za-z][^<>\n]{0,400}|!--[^<>\n]{0,400}--)>"
-_CONTINUED: Final = rb"[\\=^`]\r?\n"
+_CONTINUED: Final = rb"\\\r?\n|=\r?\n|\^\r?\n|`\r?\n"
 _EXTRA: Final = rb"%[0-7][0-9A-Fa-f]"  # a lone byte of another kind is no text that rules read
 _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
 
 
-def _gone(text: bytes, decode: Callable[[re.Match[bytes]], bytes], *patterns: bytes) -> bytes:
+def _gone(text: bytes, decode: bytes | Callable[[re.Match[bytes]], bytes], *patterns: bytes) -> bytes:
     """Without looking at each letter for a second one above it, where there is none: four times as fast."""
     struck = (_STRUCK,) if b"\b" in text else ()
     return _one_of(*patterns, *struck).sub(decode, text)
@@ -300,7 +323,8 @@ def _one_of(*patterns: bytes) -> re.Pattern[bytes]:
 
 _CONTROLS: Final = (_SEQUENCE, _WIDTHLESS)
 _ALL: Final = (_SEQUENCE, _WIDTHLESS, _CONTINUED, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)
-_WIDE_WIDTHLESS: Final = re.compile(_WIDTHLESS)
+_CONTROL: Final = re.compile(rb"\x1b|\x08|\^\[\[|" + _WIDTHLESS)
+_CONTROL_SIGNS: Final = (b"\x1b", b"\b", b"^[[", b"\xc2", b"\xe2", b"\xef")
 
 
 def _quick(*patterns: bytes) -> Any:
@@ -320,24 +344,21 @@ def control_view(data: bytes) -> Undone | None:
     if _CONTROL_QUICK.search(data) is None:
         return None
     escape = _one_of(*_CONTROLS, _STRUCK)
-    lines = _lines_with(b"\x1b\b^\xc2\xe2\xef", _has_control)
-    return Undone(data, lines, escape, _nothing, lambda text: _gone(text, _of_any, *_CONTROLS))
-
-
-def _has_control(line: bytes) -> bool:
-    said = b"\x1b" in line or b"\b" in line or b"^[[" in line
-    return said or (not line.isascii() and _WIDE_WIDTHLESS.search(line) is not None)
+    return Undone(
+        data,
+        _lines_with(*_CONTROL_SIGNS, holds=_CONTROL.search),
+        escape,
+        _nothing,
+        lambda text: _gone(text, b"", *_CONTROLS),
+    )
 
 
 def markup_view(data: bytes) -> Undone | None:
     """HTML and XML: entities undone, tags and comments gone."""
     if all(sign.search(data) is None for sign in _MARKUP_SIGNS):  # by a first sign each: faster than all in one
         return None
-    return Undone(data, _lines_with(b"<&", _has_markup), _MARKUP, _markup, lambda text: _MARKUP.sub(_of_markup, text))
-
-
-def _has_markup(line: bytes) -> bool:
-    return _MARKUP.search(line) is not None
+    lines = _lines_with(b"<", b"&", holds=_MARKUP.search)
+    return Undone(data, lines, _MARKUP, _markup, lambda text: _MARKUP.sub(_of_markup, text))
 
 
 def _markup(text: bytes) -> bytes:
@@ -382,8 +403,7 @@ _INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
 _RESTING: Final = rb"[^\n]{39}%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
 _JOINED = of_bytes(rb"%s|(%s)" % (_RESTING, _CONTINUED))
 _NO_WORD = re.compile(rb"[0-9A-Z]")
-# In JSON: the first line of a text, and of a key.
-_BEHIND: Final = tuple(re.compile(rb'%s"([^\n]{60,161})\n' % sign) for sign in (b'": ?', b"\0\n"))
+_LEAST, _MOST = min(_SIZES), max(_SIZES)
 _HANGING: Final = re.compile(rb"(%s)[!-~]" % _INDENT)
 _BLANKS: Final = re.compile(rb"[ \t]+")
 _ALIKE: Final = 8
@@ -445,20 +465,30 @@ def _full_lines(data: bytes) -> _Joins:
     """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
     lines = data.split(b"\n")
     lengths = list(map(len, lines))
-    told = b'":' in data or b"\0" in data
-    behind = [match.span(1) for begins in _BEHIND for match in begins.finditer(data)] if told else []
+    likely = map(_SIZES.__contains__, lengths[:-1])
+    told = b'":' in data
+    if told or b"\0" in data or data.startswith(b'"'):  # in JSON a text has something before it
+        likely = map(_LEAST.__le__, lengths[:-1])
+    full: list[tuple[int, int]] = []
+    for number in compress(count(), likely):
+        line, after = lines[number], lines[number + 1]
+        # Another of its kind, as in a log, where nearly all are (see `_alike`), or a longer one.
+        size = lengths[number]
+        if after[:1] > b" " and (line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1):
+            continue
+        if size in _SIZES:
+            full.append((number, size))
+        if line[:1] == b'"' and size - 1 in _SIZES and (not number or lines[number - 1].endswith(b"\0")):
+            full.append((number, size - 1))
+        if told and b'":' in line and (size := _behind(line)) in _SIZES:
+            full.append((number, size))
     joins: _Joins = {}
-    afters = list(accumulate([length + 1 for length in lengths]))
-    full = [(number, size) for number, size in enumerate(lengths[:-1]) if size in _SIZES]
-    if lines[0].startswith(b'"') and len(lines) > 1:
-        full.append((0, lengths[0] - 1))
-    full += [(bisect_right(afters, end), end - start) for start, end in behind if end - start in _SIZES]
+    ends = list(accumulate(lengths)) if full else []
     for first, size in full:
         number, hanging = first, True
         while hanging and number + 1 < len(lines):
-            at, line, after = afters[number], lines[number], lines[number + 1]
-            alike = after[:_ALIKE] == line[:_ALIKE] and after[:1] > b" "  # another of its kind, as in a log
-            if alike or not _is_full(line, size):
+            at, line, after = ends[number] + number + 1, lines[number], lines[number + 1]
+            if _alike(line, after) or not _is_full(line, size):
                 break
             indent = _HANGING.match(after)
             blanks = 0 if indent is None else indent.end(1)
@@ -470,6 +500,22 @@ def _full_lines(data: bytes) -> _Joins:
             hanging = blanks > 0 and len(after) - blanks == size  # below its beginning it goes on at the same width
             number += 1
     return joins
+
+
+def _alike(line: bytes, after: bytes) -> bool:
+    """Whether the line after is another of its kind, as in a log."""
+    return after[:_ALIKE] == line[:_ALIKE] and after[:1] > b" "
+
+
+def _behind(line: bytes) -> int:
+    """The length of a text that begins in this line, behind a key."""
+    at = line.find(b'":', max(len(line) - _MOST - 4, 0))
+    while at >= 0:
+        left = len(line) - at - (4 if line[at + 2 : at + 3] == b" " else 3)
+        if left <= _MOST and line[-left - 1 : -left] == b'"':
+            return left
+        at = line.find(b'":', at + 1)
+    return 0
 
 
 def _is_full(line: bytes, size: int) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tracer.redaction.positives import positive
-from tracer.redaction.rule_set import GITLEAKS, gitleaks_data, vendored
+from tracer.redaction.rule_pack import GITLEAKS, gitleaks_data, vendored
 
 __all__ = ["convert"]
 

@@ -153,7 +153,7 @@ def _redaction(settings: Settings) -> RedactionSettings:
 
 
 def _check_rules(settings: Settings, rules: Mapping[str, str]) -> None:
-    from tracer.redaction.rule_set import build_rules  # google-re2, 17 ms, only for those with rules of their own
+    from tracer.redaction.rule_pack import build_rules  # google-re2, 17 ms, only for those with rules of their own
 
     for name, pattern in rules.items():
         try:

@@ -42,7 +42,7 @@ from tracer.export.otlp import otlp_pieces
 from tracer.export.pieces import Audit, Leaf, LookedAt, Many, Piece, as_it_is, pieces_of, written
 from tracer.export.steps import ExportedTrace, Steps
 from tracer.redaction.leaks import LeakError
-from tracer.redaction.rule_set import gitleaks_data
+from tracer.redaction.rule_pack import gitleaks_data
 
 if TYPE_CHECKING:
     from tracer.redaction.engine import ProjectRedactor

@@ -144,8 +144,9 @@ def _standard() -> _Gated:
 def _gated(extra_rules: Mapping[str, str]) -> _Gated:
     from tracer.redaction import personal_data
     from tracer.redaction.gate import Gate
-    from tracer.redaction.rule_set import RuleSet, build_rules
-    from tracer.redaction.views import FIRSTS, RUNS
+    from tracer.redaction.rule_pack import build_rules
+    from tracer.redaction.rule_set import RuleSet
+    from tracer.redaction.runs import FIRSTS, RUNS
 
     rules = RuleSet(build_rules(extra_rules))
     encoded: dict[Key, str] = {key: text.decode("ascii") for key, text in RUNS.items()}

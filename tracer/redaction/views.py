@@ -6,7 +6,6 @@ few levels deep; what it may grow to is bounded.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from bisect import bisect_right
@@ -18,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from tracer.redaction.gate import Called
-from tracer.redaction.rule_set import compiled, of_bytes
+from tracer.redaction.rule_set import of_bytes
+from tracer.redaction.runs import Runs, runs_views
 
 _CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}"
 _JSON_ESCAPE = re.compile(rb"\\(?:%s|[\"\\/befnrt'])" % _CODE)
@@ -26,22 +26,10 @@ _CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
 _NUL_ESCAPE = re.compile(rb"\\(?:u0000|u\{0+\}|U0{8}|x00|000)")
 _SIGNS = (b'"', b"/", b"b", b"f", b"n", b"r", b"t", b"'", b"e")
 _URL_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
-# Base64 of printable ASCII, aligned: what each of the four characters of a group can be. Six groups hold 18 bytes.
-_GROUP = rb"[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
-# A wrapped run goes on at the next line: lines hold whole groups.
-_BASE64_TEXT = (
-    rb"(?:%s(?:\r?\n)?){5,}(?:[CDI-Za-f][AQgw](?:==)?|[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][AEIMQUYcgkosw048]=?)?"
-)
-BASE64_TEXT = _BASE64_TEXT % _GROUP
-# Printable ASCII in hexadecimal digits, 16 bytes or more, wrapped or not: no digest looks so.
-HEX_TEXT = rb"(?:(?:[2-7][0-9A-Fa-f]|0[9AaDd])(?:\r?\n)?){16,}"
-_URLSAFE = bytes.maketrans(b"-_", b"+/")
 _LAST_CODE = 0x10FFFF
 _SIMPLE = {b"b": b"\b", b"e": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
-_GROUP_SIZE = 4
 _SPARSE = 60  # bytes for one escape: from here on one by one is quicker
 _SOFT = ord("=")
-_BREAK = re.compile(rb"[\r\n]")
 
 
 class View(NamedTuple):
@@ -539,95 +527,6 @@ def _without_others(data: bytes, joins: _Joins, between: bytes = b"") -> Iterato
         at = len(data) if at < 0 else at
     if at < len(data):
         yield at, len(data), b"\n"
-
-
-class Run(NamedTuple):
-    """A run that decodes to `data`: each byte of it stands for `size` signs of the run, from `start` on, by groups.
-
-    `breaks` are the places of its line breaks, counted in the run without them.
-    """
-
-    data: bytes
-    start: int
-    end: int
-    breaks: list[int]
-    of_data: int
-    of_run: int
-
-    def original(self, start: int, end: int) -> tuple[int, int]:
-        """The whole groups behind `data[start:end]`."""
-        left = self._place(start // self.of_data * self.of_run)
-        last = (end - 1) // self.of_data * self.of_run + self.of_run
-        right = self.end if end >= len(self.data) else self._place(last - 1) + 1
-        return left, max(right, left)
-
-    def _place(self, at: int) -> int:
-        return self.start + at + bisect_right(self.breaks, at)
-
-
-class Runs:
-    """Many runs, decoded, one after another with a gap that no rule matches across."""
-
-    def __init__(self, runs: Iterable[Run]) -> None:
-        self._runs = list(runs)
-        self._starts = [0]
-        for run in self._runs:
-            self._starts.append(self._starts[-1] + len(run.data) + len(_GAP))
-        self.data = b"".join(run.data + _GAP for run in self._runs)
-
-    def original(self, start: int, end: int) -> tuple[int, int]:
-        """As `View.original`."""
-        which = bisect_right(self._starts, start) - 1
-        run, offset = self._runs[which], self._starts[which]
-        return run.original(start - offset, min(end - offset, len(run.data)))
-
-
-_GAP = b"\n\0\n"
-BASE64_KEY, HEX_KEY, WIDE_KEY = "base64", "hex", "wide"
-# Printable ASCII in UTF-16 or UTF-32, of either order.
-WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
-RUNS: Final = {BASE64_KEY: BASE64_TEXT, HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
-# Runs of signs of one kind that are in each of them, line breaks among them: quick to look for.
-FIRSTS: Final = {BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}", HEX_KEY: r"[0-9A-Fa-f\r\n]{24}"}
-_FOUND = {key: compiled(text.decode("ascii")) for key, text in RUNS.items()}
-
-
-def runs_views(data: bytes, called: Called | None) -> Iterator[Runs]:
-    """What stands in base64, hexadecimal digits or wide characters, as far as it was `called` for."""
-    for key, decode in _DECODERS.items():
-        if (called is None or key in called) and (key != WIDE_KEY or b"\0" in data):
-            found = Runs(decode(data, match.start(), match.end()) for match in _FOUND[key].finditer(data))
-            if found.data:
-                yield found
-
-
-def _base64_run(data: bytes, start: int, end: int) -> Run:
-    run = data[start:end]
-    text = run.translate(_URLSAFE, b"\r\n=")
-    if len(text) % _GROUP_SIZE == 1:
-        text = text[:-1]
-    decoded = base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE))
-    return Run(decoded, start, end, _breaks(run), 3, _GROUP_SIZE)
-
-
-def _hex_run(data: bytes, start: int, end: int) -> Run:
-    run = data[start:end]
-    return Run(binascii.unhexlify(run.translate(None, b"\r\n")), start, end, _breaks(run), 1, 2)
-
-
-def _wide_run(data: bytes, start: int, end: int) -> Run:
-    """Its zero bytes are what breaks are elsewhere; the last sign may have none behind it."""
-    end += end < len(data) and 0x20 <= data[end] <= 0x7E
-    run = data[start:end]
-    zeros = [match.start() - number for number, match in enumerate(re.finditer(rb"\0", run))]
-    return Run(run.replace(b"\0", b""), start, end, zeros, 1, 1)
-
-
-def _breaks(run: bytes) -> list[int]:
-    return [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
-
-
-_DECODERS: Final = {BASE64_KEY: _base64_run, HEX_KEY: _hex_run, WIDE_KEY: _wide_run}
 
 
 Layer = View | Undone | Runs

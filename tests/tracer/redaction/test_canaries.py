@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.tracer.redaction.positives import Positive, all_rules, positive
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 from tracer.redaction.leaks import LeakError, verify_clean
-from tracer.redaction.rule_set import gitleaks_data
+from tracer.redaction.rule_pack import gitleaks_data
 from tracer.redaction.streams import StreamRedactor
 
 PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")

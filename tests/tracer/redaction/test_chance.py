@@ -10,7 +10,8 @@ import tomllib
 import pytest
 
 from tests.tracer.redaction.positives import all_rules, drawn
-from tracer.redaction.rule_set import CHECKS, GITLEAKS, Rule, RuleSet
+from tracer.redaction.rule_pack import GITLEAKS
+from tracer.redaction.rule_set import CHECKS, Rule, RuleSet
 
 RULES = RuleSet(all_rules())
 PROVIDERS = tomllib.loads(GITLEAKS.with_name("shapes.toml").read_text(encoding="utf-8"))["shapes"]

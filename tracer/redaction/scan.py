@@ -39,7 +39,7 @@ class Mark(NamedTuple):
 class Scanner:
     """Runs finders over bytes and settles what they found into marks that neither touch placeholders nor overlap.
 
-    Two gates say what a text calls for: `patterns` knows the expressions of rules, finders and `views.RUNS`, the same
+    Two gates say what a text calls for: `patterns` knows the expressions of rules, finders and `runs.RUNS`, the same
     for every project; `words` the project's own names, values and folders.
     """
 

@@ -6,10 +6,10 @@ import base64
 import binascii
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from tracer.redaction.gate import Called
+from tracer.redaction.gate import Called, Key
 from tracer.redaction.rule_set import compiled
 
 # Base64 of printable ASCII, aligned: what each of the four characters of a group can be. Six groups hold 18 bytes.
@@ -73,7 +73,7 @@ BASE64_KEY, HEX_KEY, WIDE_KEY = "base64", "hex", "wide"
 WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
 RUNS: Final = {BASE64_KEY: BASE64_TEXT, HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
 # Runs of signs of one kind that are in each of them, line breaks among them: quick to look for.
-FIRSTS: Final = {BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}", HEX_KEY: r"[0-9A-Fa-f\r\n]{24}"}
+FIRSTS: Mapping[Key, str] = {BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}", HEX_KEY: r"[0-9A-Fa-f\r\n]{24}"}
 _FOUND = {key: compiled(text.decode("ascii")) for key, text in RUNS.items()}
 
 

@@ -95,11 +95,18 @@ def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
 
 
 def unknown_command(word: str, *, second: str = "", prefix: str) -> UsageError:
-    family = [command.name for command in COMMANDS if not command.hidden and command.name.startswith(f"{word} ")]
+    listed = [command.name for command in COMMANDS if not command.hidden]
+    if second and any(name.startswith(f"{word} {second} ") for name in listed):
+        word, second = f"{word} {second}", ""
+    family = [name for name in listed if name.startswith(f"{word} ")]
     if family:
         known = ", ".join(name.removeprefix(f"{word} ") for name in family)
         asked = second and not second.startswith("-")
-        what = f"there is no {prefix}{word} {second}" if asked else f"{word!r} needs a second word"
+        what = (
+            f"there is no {prefix}{word} {second}"
+            if asked
+            else f"{word!r} needs a {'third' if ' ' in word else 'second'} word"
+        )
         return UsageError(what, why=known, next_step=f"{prefix}{family[0]} --help")
     names = [command.name for command in COMMANDS if not command.hidden and "cli" in command.surfaces]
     like = nearest(word, names)

@@ -13,3 +13,9 @@ def test_a_shared_first_word_names_what_may_follow() -> None:
 
 def test_a_word_nobody_answers_to_stays_unknown() -> None:
     assert "unknown command" in unknown_command("captures-of", prefix="pm ").what
+
+
+def test_of_three_words_the_third_is_asked_for() -> None:
+    error = unknown_command("admin", second="tokens", prefix="pm ")
+    assert (error.what, error.why) == ("'admin tokens' needs a third word", "new, list, revoke")
+    assert error.next_step == "pm admin tokens new --help"

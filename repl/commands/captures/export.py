@@ -166,7 +166,7 @@ async def _set(context: Context, arguments: Namespace) -> int:
             redactor=_redactor(context),
             target=target,
             helpers=Helpers(
-                partial(open_collector, context.state_dir, context.settings(), environ=context.environ), _cores()
+                partial(open_collector, context.state_dir, context.settings(), environ=dict(context.environ)), _cores()
             ),
         )
     output = context.output

@@ -418,7 +418,9 @@ def test_a_leak_is_found_under_the_key_that_betrays_it(redactor: Any) -> None:
     assert leak.pointer == "/a/0/b~1c"
 
 
-def test_the_command_writes_a_set_and_tells_what_is_in_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_set_and_tells_what_is_in_it(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def prepare() -> None:
         async with a_collector(project) as collector:
             await several(collector, project / "repos", 2)
@@ -432,6 +434,11 @@ def test_the_command_writes_a_set_and_tells_what_is_in_it(project: Path, capsys:
     assert (code, sum(told["rows"].values())) == (0, 1)
     manifest = json.loads((project / "set" / "manifest.json").read_bytes())
     assert manifest["versions"]["redaction"].endswith(f", pm {VERSION}")
+    monkeypatch.setattr(sets, "_SEVERAL", 2)  # by several processes, with what the command line gives them
+    monkeypatch.setattr(sets, "_AT_ONCE", 1)
+    monkeypatch.setattr("repl.commands.captures.export._cores", lambda: 2)
+    code, told = run("capture", "export", "--where", "true", "-o", "large", "--format", "chat")
+    assert (code, sum(told["rows"].values())) == (0, 2)
     code, told = run("capture", "export", "--where", "import os", "-o", "set2")
     assert (code, told["error"]["code"]) == (2, "usage")
     code, told = run("capture", "export", "--fields")

@@ -314,7 +314,8 @@ async def judge_answer(
             command, base, changes.files, policy=_policy(state, request), limit_s=limit_s, request=request.prompt
         )
 
-    venv = await asyncio.to_thread(project_venv, workspace)
+    started = bool(checks.coverage) or any(command.held_back is None for command in commands)
+    venv = await asyncio.to_thread(project_venv, workspace) if started else None
     environment = active_environment(venv) if trusted and venv is not None else None
     run_check = running_checks(state_dir=state_dir, task_id=state.task_id, environment=environment)
     subtask = state.subtask(step.subtask_id)

@@ -62,7 +62,9 @@ def _names(workspace: Path) -> list[str]:
         with suppress(OSError), os.scandir(workspace / folder) as entries:
             listed = islice(entries, _NAMES_LIMIT)
             names += [
-                f"{folder}{one.name}" for one in listed if one.is_file(follow_symlinks=False) or Path(one).is_file()
+                f"{folder}{one.name}"
+                for one in listed
+                if one.is_file(follow_symlinks=False) or (one.is_symlink() and Path(one).is_file())
             ]
     return sorted(names)
 
@@ -135,9 +137,6 @@ def _python(names: Collection[str], texts: Mapping[str, str]) -> dict[CommandKin
     elif "pyright" in tool or "pyrightconfig.json" in names:
         found["typecheck"] = "pyright"
     return found
-
-
-_PYTHON_TEST = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
 
 def _python_tests(names: Iterable[str]) -> list[str]:

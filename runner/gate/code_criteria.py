@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from runner.gate.answer_text import Fence, read_answer
-from runner.gate.comments import MARK_BYTES, Hit, comments_of, mark_in, read_comment, read_document
+from runner.gate.comments import Hit, comments_of, mark_in, read_comment, read_document
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Place, at, finding_of
 from runner.gate.definitions import LEADER, Change, is_trivial
 from runner.gate.file_roles import is_test_file
@@ -34,7 +34,7 @@ from runner.gate.structure import (
     not_implemented,
 )
 from runner.gate.syntax import fault_of, foreign_in
-from runner.gate.wording import Words, later, pattern, pattern_of_bytes, tables
+from runner.gate.wording import Words, later, pattern, tables
 
 _NOT_CODE = frozenset(tables()["code_criteria"]["not_code"])
 _PROMPT = later(r"^\s*(?:\$|>|%|❯|>>>|PS [A-Z]:|C:\\|\w+@[\w.-]+[:~$ ]|In \[\d+\]:)\s*\S", re.MULTILINE)
@@ -42,7 +42,6 @@ _DIFF = later(r"^(?:@@ -\d|--- a/|\+\+\+ b/|diff --git)", re.MULTILINE)
 _ERROR = pattern("code_criteria", "error")
 _ELIDED = later(r"^\s*(?:\.\.\.|…|⋮|\[\.\.\.\])\s*$", re.MULTILINE)
 CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "model_context_window_exceeded", "token_limit"})
-_SUBJECT_IS_MARKS = pattern_of_bytes("code_criteria", "subject_is_marks")
 _MARKS = {"TODO", "FIXME", "TBD", "HACK", "XXX", "WIP"}
 _ADVICE = {
     "marker": "implement what this {} describes, then delete the comment",
@@ -242,13 +241,9 @@ def _hits(source: Source, lines: FileLines | None = None) -> Iterator[Hit]:
     if source.language.name in {"markdown", "prose"}:
         yield from read_document(source.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
         return
-    subject = bool(MARK_BYTES.search(source.text)) and _SUBJECT_IS_MARKS.search(source.text[:PARSE_LIMIT]) is not None
-    span = source.span_of(lines.added) if lines is not None else None
-    # Old marks are counted, wherever they stand.
-    marks = span is not None and any(MARK_BYTES.search(source.text, *part) for part in ((0, span[0]), (span[1],)))
-    for comment in comments_of(source, span, marks=marks):
+    for comment in comments_of(source, lines):
         old = lines is not None and not lines.touches(comment.lines[0][0], comment.lines[-1][0])
-        yield from read_comment(comment, mentions_marks=subject, marks_only=old)
+        yield from read_comment(comment, source, marks_only=old)
 
 
 def _of_hit(hit: Hit, source: Source, *, kind: str = "", below: int = 0, preexisting: bool = False) -> Found:
@@ -437,7 +432,4 @@ def _review_fence(fence: Fence, found: list[Found], request: str) -> None:
     block = ChangedFile(path="", before=None, after=source.text)
     change = Change([block])
     for criterion, place in _missing_work(Reviewed(source, change.lines[""]), change, request):
-        line = fence.line + (place.line or 1)
-        found.append(
-            (criterion, at(place.type, place.message, line=line, excerpt=place.excerpt, suggestion=place.suggestion))
-        )
+        found.append((criterion, place._replace(line=fence.line + (place.line or 1), preexisting=False)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import tree_sitter
@@ -11,7 +11,8 @@ import tree_sitter
 from runner.gate.answer_text import QUOTED, Prose, blank, read_answer
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_name
-from runner.gate.source import SCAN_LIMIT, Source, Span, scan
+from runner.gate.line_map import FileLines
+from runner.gate.source import ANY_MARK, MARK_BYTES, SCAN_LIMIT, Source, Span, scan
 from runner.gate.wording import Words, later, pattern
 from tracer.redaction.cuts import beginning
 
@@ -19,8 +20,6 @@ from tracer.redaction.cuts import beginning
 MARK = pattern("comments", "mark")
 # A mark inside a line: capital letters only, and set off from the sentence or pointed.
 MARK_LOOSE = pattern("comments", "mark_loose")
-_ANY_MARK = later(r"TODO|FIXME|TBD|HACK|XXX", re.IGNORECASE)
-MARK_BYTES = re.compile(rb"TODO|FIXME|TBD|HACK|XXX|todo|fixme")
 DOMAIN = Words("marks", "name_of_a_thing")
 _MENTION = Words("marks", "mention")
 NOT_DONE = Words("missing_work", "not_done")
@@ -40,23 +39,15 @@ _DOTS = ("...", "…", ". . .")
 
 
 class Comment(NamedTuple):
-    """One comment: its lines with their numbers, its bytes, and how it stands.
+    """One comment: its lines with their numbers, and how it stands.
 
     `own` is true where nothing but the comment is on its lines, `doc` where it documents behaviour (`/** */`, `///`,
-    a docstring). `node` is its first syntax node, None from the scanner.
+    a docstring).
     """
 
     lines: tuple[tuple[int, str], ...]
-    start: int
-    end: int
     own: bool
     doc: bool
-    node: tree_sitter.Node | None = None
-
-    @property
-    def text(self) -> str:
-        """All lines without leaders, joined by blanks."""
-        return " ".join(clean(text) for _, text in self.lines).strip()
 
 
 class Hit(NamedTuple):
@@ -76,29 +67,40 @@ def clean(line: str) -> str:
 _WARNING = later(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", re.MULTILINE)
 
 
-def comments_of(source: Source, span: Span | None = None, *, marks: bool = False) -> list[Comment]:
-    """The comments that meet `span` or, with `marks`, hold a mark, in order; by the scanner where there is no tree."""
+def comments_of(source: Source, lines: FileLines | None = None) -> list[Comment]:
+    """The comments in order, of a changed file (`lines`) those around its lines and marks; scanned without a tree."""
+    parts = [None] if lines is None else _parts(source, lines.added)
     runs: list[list[_Spot]] = []
     below = False  # whether the next line of a comment may belong to the last run
-    for spot in sorted(_spans(source, None if marks else span), key=lambda spot: spot[0]):
-        start, end, _, doc = spot
+    for spot in sorted({spot for part in parts for spot in _spans(source, part)}):
+        start, end, doc = spot
         alone = doc or b"\n" in source.text[start:end].rstrip(b"\n") or not source.starts_line(start)
         if below and not alone and _joins(source, runs[-1][-1], start):
             runs[-1].append(spot)
         else:
             runs.append([spot])
         below = not alone
-    wanted = span if marks else None
-    return [_comment(source, run) for run in runs if wanted is None or _is_wanted(source, run, wanted)]
+    return [_comment(source, run) for run in runs]
 
 
-def _is_wanted(source: Source, run: list[_Spot], span: Span) -> bool:
-    start, end = run[0][0], run[-1][1]
-    return (start < span[1] and span[0] < end) or MARK_BYTES.search(source.text, start, end) is not None
+_MANY = 24  # parts of a text: to look for comments in more of them costs more than to look at all of it
 
 
-_Spot = tuple[int, int, tree_sitter.Node | None, bool]
-"""Where a comment begins and ends, its node, and whether it is a docstring."""
+def _parts(source: Source, added: Collection[int]) -> Sequence[Span | None]:
+    """The paragraphs that hold an added line or a mark: the lines of one comment have no empty one between them."""
+    text, parts = source.text, [(0, 0)]
+    for start, end in sorted([*map(source.line_span, added), *(mark.span() for mark in MARK_BYTES.finditer(text))]):
+        if end > parts[-1][1]:
+            parts.append((text.rfind(b"\n\n", 0, start) + 1, text.find(b"\n\n", end) % (len(text) + 1)))
+    return parts[1:] if len(parts) <= _MANY and not _is_scanned(source) else [None]
+
+
+def _is_scanned(source: Source) -> bool:
+    return source.tree is None or source.language.name == "make"
+
+
+_Spot = tuple[int, int, bool]
+"""Where a comment begins and ends, and whether it is a docstring."""
 
 
 def _joins(source: Source, before: _Spot, start: int) -> bool:
@@ -115,23 +117,23 @@ def _comment(source: Source, run: list[_Spot]) -> Comment:
     own = source.starts_line(start) and after in {b"", b"}", b"*/", b"-->"}
     # A block comment of many lines explains: dots in it belong to examples.
     explains = raw.startswith(("/**", "///", "//!", "##", "(**")) or (len(run) == 1 and len(lines) >= _EXPLAINS)
-    return Comment(lines, start, end, own, doc=run[0][3] or explains, node=run[0][2])
+    return Comment(lines, own, doc=run[0][2] or explains)
 
 
 def _spans(source: Source, span: Span | None) -> Iterator[_Spot]:
     language = source.language
-    if source.tree is None or language.name == "make":
+    if _is_scanned(source):
         found = scan(source.text[:SCAN_LIMIT], language).comments if language.line or language.block else ()
-        yield from ((start, end, None, False) for start, end in found)
+        yield from ((start, end, False) for start, end in found)
         return
     for node in source.nodes(language.comments, span=span):
         if source.text[node.start_byte : node.start_byte + 2] != b"#!" or node.start_byte:
-            yield node.start_byte, node.end_byte, node, False
+            yield node.start_byte, node.end_byte, False
     if language.name == "python":
-        yield from ((node.start_byte, node.end_byte, node, True) for node in _docstrings(source, span))
+        yield from ((node.start_byte, node.end_byte, True) for node in _docstrings(source, span))
     if language.name in {"c", "cpp"}:
-        for match in _WARNING.finditer(source.text):  # what the compiler is to say is said to people
-            yield match.start("said"), match.end("said"), None, False
+        for match in _WARNING.finditer(source.text, *(span or ())):  # what the compiler is to say is said to people
+            yield match.start("said"), match.end("said"), False
     yield from _embedded(source)
 
 
@@ -150,7 +152,7 @@ def _embedded(source: Source) -> Iterator[_Spot]:
 def _offset(source: Source, node: tree_sitter.Node, name: str) -> Iterator[_Spot]:
     if (language := by_name(name)) is not None:
         for start, end in scan(source.text[node.start_byte : node.end_byte], language).comments:
-            yield node.start_byte + start, node.start_byte + end, None, False
+            yield node.start_byte + start, node.start_byte + end, False
 
 
 def _docstrings(source: Source, span: Span | None) -> Iterator[tree_sitter.Node]:
@@ -163,12 +165,12 @@ def _docstrings(source: Source, span: Span | None) -> Iterator[tree_sitter.Node]
             yield from (child for child in first.named_children if child.type == "string")
 
 
-def read_comment(comment: Comment, *, mentions_marks: bool = False, marks_only: bool = False) -> list[Hit]:
-    """What in `comment` stands for missing work. `mentions_marks` is for code whose own subject is such marks."""
-    if marks_only and not any(_ANY_MARK.search(raw) for _, raw in comment.lines):
+def read_comment(comment: Comment, source: Source, *, marks_only: bool = False) -> list[Hit]:
+    """What in a `comment` of `source` stands for missing work."""
+    if marks_only and not any(ANY_MARK.search(raw) for _, raw in comment.lines):
         return []
     voice = _voice(comment)
-    hits = [hit for number, text, raw in voice if (hit := _mark(number, text, raw, mentions_marks=mentions_marks))]
+    hits = [hit for number, text, raw in voice if (hit := _mark(number, text, raw, source))]
     if marks_only:
         return hits
     marked = {hit.line for hit in hits}
@@ -199,15 +201,15 @@ def _dots(comment: Comment, voice: list[tuple[int, str, str]]) -> Hit | None:
     return None
 
 
-def _mark(number: int, text: str, raw: str, *, mentions_marks: bool) -> Hit | None:
+def _mark(number: int, text: str, raw: str, source: Source) -> Hit | None:
     if found := MARK.match(text):
         after = text[found.end() :]
         upper = found["mark"].upper().lstrip("@")
         plain = not after.lstrip(" ").startswith((":", "(", "!", "["))
-        if not (plain and (DOMAIN.search(after) or (mentions_marks and _MENTION.search(text)))):
+        if not (plain and (DOMAIN.search(after) or (_MENTION.search(text) and source.is_about_marks))):
             return Hit(criterion="Q2", words=upper, line=number, excerpt=raw)
         return None
-    if (found := MARK_LOOSE.search(text)) and not mentions_marks:
+    if (found := MARK_LOOSE.search(text)) and not source.is_about_marks:
         words = found["a"] or found["b"] or found["c"]
         if not _MENTION.search(text) and not (found["a"] and DOMAIN.search(text[found.end("a") :])):
             return Hit(criterion="Q2", words=words, line=number, excerpt=raw)

@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 import tree_sitter
 
-from runner.gate.comments import MARK_BYTES
 from runner.gate.criterion import ChangedFile
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import BODIES, by_path
 from runner.gate.line_map import FileLines, line_map
-from runner.gate.source import Source, Span, open_source, upwards
+from runner.gate.source import MARK_BYTES, Source, Span, open_source, upwards
 from runner.gate.wording import later, pattern_of_bytes, tables
 
 _DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
@@ -256,11 +255,6 @@ def names_of(source: Source, span: Span | None = None) -> list[tuple[str, int, i
     return [(name, node.start_point.row + 1, node.end_point.row + 1) for node in nodes if (name := name_of(node))]
 
 
-def unqualified(name: str) -> str:
-    """The last part of a name that says where it belongs (C++)."""
-    return name.rpartition("::")[2]
-
-
 LEADER = re.compile(rb"^(?:#+|//+|--+|;+|%+|/\*+|\*(?=\s)|<!--|REM )\s?")
 """How a line of a comment begins, in any language."""
 
@@ -275,9 +269,9 @@ class Change:
 
     @cached_property
     def names(self) -> Counter[str]:
-        """The functions and classes that any of the files defines now."""
+        """The functions and classes that any of the files defines now; of a name that says where, its last part."""
         sources = (open_source(file.path, file.after) for file in self._files if file.after and not file.too_large)
-        return Counter(unqualified(name) for source in sources if source for name, _, _ in names_of(source))
+        return Counter(name.rpartition("::")[2] for source in sources if source for name, _, _ in names_of(source))
 
     @cached_property
     def old_marks(self) -> frozenset[bytes]:

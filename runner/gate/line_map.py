@@ -103,9 +103,10 @@ def _differing(before: Sequence[bytes], after: Sequence[bytes]) -> tuple[list[in
         if first == last or start == end:
             added += range(start, end)
             removed += range(first, last)
-        elif anchors := _anchors(before, after, first, last, start, end):
-            for old, new in anchors:
-                stack.append((first, old, start, new))
+        elif pairs := _anchors(before, after, first, last, start, end):
+            for old, new in pairs:
+                if first < old or start < new:
+                    stack.append((first, old, start, new))
                 first, start = old + 1, new + 1
             stack.append((first, last, start, end))
         elif (last - first) * (end - start) <= _SMALL:
@@ -137,13 +138,12 @@ def _anchors(
     before: Sequence[bytes], after: Sequence[bytes], first: int, last: int, start: int, end: int
 ) -> list[tuple[int, int]]:
     """Lines that each side holds once, as many as keep their order (patience)."""
-    old: dict[bytes, int] = {}
-    for number in range(first, last):
-        old[before[number]] = -1 if before[number] in old else number
-    new: dict[bytes, int] = {}
-    for number in range(start, end):
-        new[after[number]] = -1 if after[number] in new else number
-    pairs = [(old[text], number) for text, number in new.items() if number >= 0 and old.get(text, -1) >= 0]
+    sides = before[first:last], after[start:end]
+    once, single = map(Counter, sides)
+    old = dict(zip(sides[0], range(first, last), strict=True))
+    pairs = [(old[text], number) for number, text in enumerate(sides[1], start) if single[text] == 1 == once.get(text)]
+    if pairs == sorted(pairs):
+        return pairs
     # The longest rising row of old numbers.
     ends: list[int] = []
     rows: list[int] = []

@@ -76,16 +76,20 @@ def only_asks(request: str) -> bool:
     if len(request) > _LONGEST:
         return False
     text = _QUOTED.sub("x", _FENCED.sub("\n", request)).replace("’", "'").lower()
-    sentences = [one for one in _SENTENCE.split(_BULLET.sub("", text)) if any(map(str.isalnum, one))]
-    told = map(_asks, (one for one in sentences if all(words.clauses(one) for words in _languages())))
+    sentences = (one for one in _SENTENCE.split(_BULLET.sub("", text)) if any(map(str.isalnum, one)))
+    told = (asks for asks in map(_asks, sentences) if asks is not None)
     return 0 < len(text) <= _MOST_PROSE and next(told, False) and all(told)
 
 
-def _asks(sentence: str) -> bool:
+def _asks(sentence: str) -> bool | None:
+    """Whether a sentence asks; None of one that is courtesy and no more."""
+    read = [(words, words.clauses(sentence)) for words in _languages()]
+    if not all(clauses for _, clauses in read):
+        return None
     marked = _ASKED.search(sentence) is not None
     asks = False
-    for words in _languages():
-        for clause in words.clauses(sentence):
+    for words, clauses in read:
+        for clause in clauses:
             if words.rest(clause, words.orders) is not None:
                 return False
             tells = words.rest(clause, words.tells) is not None

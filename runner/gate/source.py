@@ -102,6 +102,9 @@ _DEPTH_LIMIT = 3000
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"()[]{}"))
 _ROUNDS = 12
 _ROUND = bytes.maketrans(b"[]{}", b"()()")
+ANY_MARK = re.compile(r"TODO|FIXME|TBD|HACK|XXX|todo|fixme")
+MARK_BYTES = re.compile(ANY_MARK.pattern.encode())
+_SUBJECT_IS_MARKS = pattern_of_bytes("source", "subject_is_marks")
 _EXTENDS = pattern_of_bytes("source", "extends")
 _GENERATED_NAME = pattern("source", "generated_name")
 _GENERATED_TEXT = pattern_of_bytes("source", "generated_text")
@@ -133,6 +136,11 @@ class Source(_Text):
         """The names that stand where a class of this text names what it extends."""
         heads = (match.group(1) or match.group(2) or match.group(3) or b"" for match in _EXTENDS.finditer(self.text))
         return frozenset(word for head in heads for word in re.findall(rb"\w+", head))
+
+    @cached_property
+    def is_about_marks(self) -> bool:
+        """Whether marks such as TODO, of which it holds some, are its own subject."""
+        return all(each.search(self.text[:PARSE_LIMIT]) for each in (MARK_BYTES, _SUBJECT_IS_MARKS))
 
     def line_at(self, offset: int) -> int:
         """The 1-based line of a byte offset."""

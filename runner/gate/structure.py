@@ -29,7 +29,6 @@ from runner.gate.definitions import (
     names_of,
     stands_in_tests,
     unnamed_of,
-    unqualified,
 )
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import CONDITIONAL
@@ -108,6 +107,8 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
     for key, olds in before.items():
         news = after.get(key, [])
         for old, new in zip(olds, news, strict=True) if len(olds) == len(news) else ():
+            if not (new.is_trivial or new.is_empty or new.returns_parameter):
+                continue  # most, and it costs less to ask than how much they do
             if old.code_lines < _GUTTED_FROM or old.is_trivial or new.code_lines > max(2, old.code_lines // 3):
                 if old.is_trivial or old.code_lines < _LEAST or not new.is_empty or _is_constructor(new):
                     continue
@@ -303,14 +304,15 @@ _COMPARES = later(rb"[=!]=|\bisinstance\b|\bis\b|\?\s|\berrors\.(?:Is|As)\(")
 _ONLY_MARK = later(rb"[\"'`](?:TODO|FIXME)\b\s*[: -]\s*\w")
 _OWN_TODO = later(rb"\b(?:fun|class|object|typealias)\s+TODO\b|^import\s[^\n]*\bTODO\s*$", re.MULTILINE)
 _LANGUAGES_OWN = {"rust": (b"todo!", b"unimplemented!"), "scala": (b"???",), "kotlin": (b"TODO",)}
-_STEMS = later(rb"implement|todo|\?\?\?|supported yet", re.IGNORECASE)
+_STEMS = (b"implement", b"todo", b"???", b"supported yet")
 _LONGEST = 400
 
 
 def not_implemented(file: Reviewed) -> Iterator[Shown]:
     """Functions that only say that they are not implemented, and branches left with the language's own word for it."""
     source = file.source
-    if not file.lines.added or _STEMS.search(source.text, *file.span) is None or is_test_double(source.path):
+    around = source.text[slice(*file.span)].lower() if file.lines.added else b""
+    if not any(stem in around for stem in _STEMS) or is_test_double(source.path):
         return
     said: list[tuple[int, int]] = []
     for function in (*file.touched, *unnamed_of(source, file.span)):
@@ -440,7 +442,7 @@ def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
     named = frozenset(re.findall(r"\w+", request))
     gone = [
         (name, first, last) for name, first, last in names_of(old, old.span_of(lines.removed))
-        if _is_gone(lines.removed, first, last) and name not in named and unqualified(name) not in change.names
+        if _is_gone(lines.removed, first, last) and name not in named and name.rpartition("::")[2] not in change.names
     ]  # fmt: skip
     if not gone:
         return

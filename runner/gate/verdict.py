@@ -172,9 +172,7 @@ def judge(evidence: Evidence, criteria: Sequence[Criterion], *, listed: int | No
 
 def is_judged(evidence: Evidence) -> bool:
     """Whether there is an answer to judge: none where it ended in transient trouble."""
-    if evidence.error_kind is not None:
-        return evidence.error_kind not in TRANSIENT
-    return evidence.status != "TIMEOUT"
+    return evidence.status != "TIMEOUT" if evidence.error_kind is None else evidence.error_kind not in TRANSIENT
 
 
 def verdict_of(

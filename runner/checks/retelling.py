@@ -229,8 +229,9 @@ def _name_called(call: tree_sitter.Node) -> str:
 
 
 _PASSING = re.compile(
-    r"[\w./-]*[/.][a-zA-Z_][\w-]*:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)"
-    r"|(?<=') \(\d+\)(?= panicked)|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
+    r"[\w./-]*[/.][a-zA-Z_][\w-]*:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b"
+    r"|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)|(?<=') \(\d+\)(?= panicked)"
+    r"|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
 )
 _MOST_LINES = 12
 

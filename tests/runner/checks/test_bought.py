@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import spots_of, try_out
+from runner.checks.bought import _Seen, spots_of, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport
 from runner.checks.retelling import edits_of, told_of
 from runner.gate.criterion import ChangedFile
@@ -265,6 +265,14 @@ def test_what_is_told_of_a_test_does_not_change_with_order_and_thread() -> None:
         for text in (RUST.format("chain", 45, "other"), RUST.format("chain", 158, "other"))
     }
     assert [text.count("left: 1") for text in told] == [1]
+
+
+def test_a_failure_without_a_word_of_what_came_out_tells_nothing() -> None:
+    """Helpers of tests assert without one: honest work seemed to do what the code did before."""
+    seen = _Seen()
+    for told in ("AssertionError", "AssertionError: got 3", "ValueError: 3"):
+        seen.note(told, told, told, {})
+    assert [*seen.told] == ["AssertionError: got 3"]
 
 
 def test_a_time_is_no_place_in_a_file() -> None:

@@ -21,8 +21,10 @@ from tracer.redaction.rule_set import of_bytes
 from tracer.redaction.runs import Runs, runs_views
 
 _CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}"
-_JSON_ESCAPE = re.compile(rb"\\(?:%s|[\"\\/befnrt'])" % _CODE)
+# Before any other sign a backslash takes its meaning away: TeX, roff, Java's properties, shells.
+_JSON_ESCAPE = re.compile(rb"\\(?:%s|[befnrt!-/:-@\[-`{-~])" % _CODE)
 _CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
+_SIGN_ESCAPE = re.compile(rb"\\([!-/:-@\[-`{-~])")
 _NUL_ESCAPE = re.compile(rb"\\(?:u0000|u\{0+\}|U0{8}|x00|000)")
 _SIGNS = (b'"', b"/", b"b", b"f", b"n", b"r", b"t", b"'", b"e")
 _URL_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
@@ -119,7 +121,7 @@ def _json_at_once(text: bytes) -> bytes | None:
     for sign in _SIGNS:
         text = text.replace(b"\\" + sign, _SIMPLE.get(sign, sign))
     if b"\\" in text:
-        text = _CODE_ESCAPE.sub(lambda match: _unescape(match[0]), text)
+        text = _CODE_ESCAPE.sub(lambda match: _unescape(match[0]), _SIGN_ESCAPE.sub(rb"\1", text))
     return text.replace(b"\0", b"\\")
 
 
@@ -252,7 +254,7 @@ _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
 _FORM_QUICK: Final = of_bytes(
     rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/+-]+\+-[^\s]*\+|=[\w.%/-]+(?:\+[\w.%/-]+){4}"
 )
-_MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)")
+_MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)|\?=\r?\n[ \t]=\?[\w-]+\?[BbQq]\?")
 
 
 def form_view(data: bytes) -> Undone | None:
@@ -263,14 +265,14 @@ def form_view(data: bytes) -> Undone | None:
 
 
 def mail_view(data: bytes) -> View | None:
-    """Quoted-printable undone, which writes each equals sign as an escape; None where there is none."""
-    if b"=3D" not in data:
+    """Quoted-printable undone, which escapes each equals sign, and a header's encoded words put together."""
+    if b"=3D" not in data and b"?=" not in data:
         return None
     return _rewritten(data, ((*match.span(), _of_mail(match[0])) for match in _MAIL_ESCAPE.finditer(data)))
 
 
 def _of_mail(escape: bytes) -> bytes:
-    return b"" if escape.endswith(b"\n") else _percent(escape)
+    return _percent(escape) if len(escape) == 3 and escape[1] > 0x20 else b""
 
 
 def _of_form(escape: bytes) -> bytes:
@@ -294,6 +296,11 @@ _WIDTHLESS: Final = (
 _ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"
 _TAG: Final = rb"<(?:/?[A-Za-z][^<>\n]{0,400}|!--[^<>\n]{0,400}--)>"
 _CONTINUED: Final = rb"\\\r?\n|=\r?\n|\^\r?\n|`\r?\n"
+# In a drawn frame; as strings of code that are put together, by a sign or by standing so.
+_FRAMED: Final = rb"\xe2\x94[\x82\x83]\r?\n[ ]*\xe2\x94[\x82\x83][ ]?"
+_FRAME, _PADDED = 0xE2, 200
+_ADDED: Final = rb"[\"'][ \t]*(?:[+.][ \t]*\r?\n[ \t]*|\r?\n[ \t]*[+.][ \t]*)[\"']"
+_STRINGS: Final = rb"[\w+/.-]{6}([\"'][ \t]*\r?\n[ \t]*[\"'])[\w+/.-]{4}"
 _EXTRA: Final = rb"%[0-7][0-9A-Fa-f]"  # a lone byte of another kind is no text that rules read
 _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
 
@@ -383,13 +390,13 @@ def _of_any(match: re.Match[bytes]) -> bytes:
 
 
 # Widths that terminals, mails and formatters wrap at.
-_WIDTHS: Final = frozenset({60, 64, 70, 72, 75, 76, 78, 79, 80, 100, 120, 132, 160})
+_WIDTHS: Final = frozenset({60, 64, 70, 72, 74, 75, 76, 78, 79, 80, 100, 120, 132, 160})
 _SIZES: Final = _WIDTHS | {width + 1 for width in _WIDTHS}  # with a carriage return
 _SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
 _MAIL: Final = 76
 _INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
 _RESTING: Final = rb"[^\n]{39}%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
-_JOINED = of_bytes(rb"%s|(%s)" % (_RESTING, _CONTINUED))
+_JOINED = of_bytes(rb"%s|(%s|%s|%s)|%s" % (_RESTING, _CONTINUED, _FRAMED, _ADDED, _STRINGS))
 _NO_WORD = re.compile(rb"[0-9A-Z]")
 _LEAST, _MOST = min(_SIZES), max(_SIZES)
 _HANGING: Final = re.compile(rb"(%s)[!-~]" % _INDENT)
@@ -412,11 +419,14 @@ def joined_views(data: bytes) -> Iterator[View]:
     lone_ones: _Joins = {}
     match = _JOINED.search(data)
     while match is not None:
-        lone, rest, continued = map(match.span, range(1, 4))
-        start, end = max(lone, continued)
+        lone, rest, continued, strings = map(match.span, range(1, 5))
+        start, end = max(lone, continued, strings)
+        if data[start] == _FRAME:
+            before = data[max(start - _PADDED, 0) : start]
+            start -= len(before) - len(before.rstrip(b" "))
         if lone[0] < 0:
             joins = said if data[start] != _SOFT else guessed if data[start - 1 : start] == b"=" else soft
-            joins[end - 1] = start, end
+            joins[data.find(b"\n", start)] = start, end
             if joins is said and data[end : end + 1] in {b" ", b"\t"} and (indent := _BLANKS.match(data, end)):
                 folded[end - 1] = start, indent.end()
         elif _NO_WORD.search(data, *rest) is not None:
@@ -432,6 +442,9 @@ def joined_views(data: bytes) -> Iterator[View]:
         views.append(said)
     if folded:
         views.append(said | folded)
+    one = {at: (start, end + 1) for at, (start, end) in full.items() if data.startswith(b" ", end)}
+    if one:  # as headers, calendars and directories fold
+        views.append(full | one)
     yield from (_rewritten(data, _without_others(data, joins)) for joins in views if joins)
     if any(data.startswith(b"-", end) for _, end in full.values()):  # an option, or a token that goes on
         yield _rewritten(data, _without_others(data, full, b" "))
@@ -476,7 +489,7 @@ def _full_lines(data: bytes) -> _Joins:
         number, hanging = first, True
         while hanging and number + 1 < len(lines):
             at, line, after = ends[number] + number + 1, lines[number], lines[number + 1]
-            if _alike(line, after) or not _is_full(line, size):
+            if _alike(line, after) or not _is_full(line, size, after):
                 break
             indent = _HANGING.match(after)
             blanks = 0 if indent is None else indent.end(1)
@@ -506,12 +519,13 @@ def _behind(line: bytes) -> int:
     return 0
 
 
-def _is_full(line: bytes, size: int) -> bool:
-    """Whether `line`, whose text has `size` signs, ends at a usual width."""
+def _is_full(line: bytes, size: int, after: bytes) -> bool:
+    """Whether `line`, whose text has `size` signs, ends at a usual width; `after` it comes the next one."""
     returned = line.endswith(b"\r")
     text = line[:-1] if returned else line
     width = size - returned
-    return width in _WIDTHS and not (width == _MAIL and text.endswith(b"="))  # a soft break's sign
+    soft = width == _MAIL and text.endswith(b"=") and after[:1] > b" "  # no such break indents
+    return width in _WIDTHS and not soft
 
 
 def _without_others(data: bytes, joins: _Joins, between: bytes = b"") -> Iterator[tuple[int, int, bytes]]:

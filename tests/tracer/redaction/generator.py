@@ -153,19 +153,6 @@ def _quoted(text: str) -> str:
     return urllib.parse.quote(text, safe="")
 
 
-def _dump(form: str, pairs: int) -> Dress:
-    """A dump in hexadecimal: address, digits in groups of `pairs` bytes, signs."""
-
-    def dump(text: str, _rng: random.Random) -> str:
-        lines = []
-        for number, piece in enumerate(_pieces(text, 16)):
-            digits = " ".join(_pieces(piece.encode().hex(), 2 * pairs))
-            lines.append(form.format(at=number * 16, digits=digits, signs=piece))
-        return "\n".join(lines)
-
-    return dump
-
-
 def _words_of_mail(text: str, _rng: random.Random) -> str:
     """Encoded words of a header."""
     return "Subject: " + "\r\n ".join(f"=?utf-8?B?{_b64(piece.encode())}?=" for piece in _pieces(text, 42))
@@ -236,6 +223,10 @@ DRESSES: dict[str, Dress] = {
     "quotation": _as("> @"),
     "without width": _parted("\u200b", 4),
     "soft hyphens": _parted("\u00ad", 6),
+    "words of mail": _words_of_mail,
+    "framed": _boxed,
+    "TeX": _by(lambda text: re.sub(r"([_&%#$])", r"\\\1", text)),
+    "added strings": lambda text, rng: 'note = "' + _parted('" +\n  "', 40)(text, rng) + '"',
 }
 
 
@@ -262,6 +253,8 @@ def _readings(text: str) -> Iterator[str]:
     undone = re.sub(r"\\+u\{?0{0,2}([0-9a-f]{2})\}?|\\x([0-9a-f]{2})", lambda m: chr(int(m[1] or m[2], 16)), bare)
     undone = re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), undone)
     yield from (undone, undone.replace("\\", ""), html.unescape(html.unescape(undone.replace("\\", ""))))
+    yield from (re.sub(r" *│\n│ ", "", bare), re.sub(r'" \+\n *"', "", bare))
+    yield from _decoded("".join(re.findall(r"\?B\?([A-Za-z0-9+/=]+)\?=", bare)))
     for run in re.findall(r"[A-Za-z0-9+/_-]{12,}", re.sub(r"\s", "", text)):
         yield from _decoded(run)
 

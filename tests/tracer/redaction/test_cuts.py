@@ -25,13 +25,10 @@ from tracer.redaction.cuts import beginning, ending
 from tracer.redaction.engine import build_redactor
 
 
-@pytest.mark.parametrize(
-    "canaries", [POSITIVES[::6], pytest.param(POSITIVES, marks=pytest.mark.torture)], ids=["some", "all"]
-)
-def test_a_cut_at_any_place_of_any_secret_shows_nothing_of_it(tmp_path, canaries):
+def test_a_cut_at_any_place_of_any_secret_shows_nothing_of_it(tmp_path):
     redactor = build_redactor(state_dir=tmp_path, environ={}, host="wonderbox", persons=())
     leaked, tried = set(), 0
-    for canary in canaries:
+    for canary in POSITIVES:
         text = f"words before {canary.text} and words after it\nnext line\n"
         start = text.find(canary.secret)
         if start < 0:
@@ -42,7 +39,7 @@ def test_a_cut_at_any_place_of_any_secret_shows_nothing_of_it(tmp_path, canaries
                 if leaks(canary, redactor.redact_text(kept)[0]):
                     leaked.add(canary.rule)
     assert leaked == set()
-    assert tried > 6 * len(canaries)
+    assert tried > 4000
 
 
 @pytest.mark.parametrize(

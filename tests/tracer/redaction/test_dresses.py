@@ -174,6 +174,13 @@ PASSWORD = "oQpkn2t1HixmzfZf"
         ("value=3Dnpm_aB3dE6gH9aB3dE6gH=\r\n9aB3dE6gH9zQ4rT7zQ4r", "zQ4rT7"),
         ("body=mysql+-h+db+-u+svc+-pcvRKX4K6gfjhBXBs+app&n=1", "cvRKX4K6gfjh"),
         ("--- a/x\n+++ b/x\n-redis-cli -a nDJVmEjh7lxMaU8D info", "nDJVmEjh7lxM"),
+        # Other escapes, encoded words, frames, strings put together, a header's folds.
+        (r"\texttt{sk\_live\_aB3dE6gH9aB3dE6gH9aB3dE6gH9}", "aB3dE6gH9aB"),
+        ("Subject: =?utf-8?B?Z2hwX2FCM2RFNmdIOWFC?=\r\n =?utf-8?B?M2RFNmdIOWFCM2RFNmdIOWFCM2Q=?=", "M2RFNmdIOWFC"),
+        (f"│ it was ghp_{'aB3dE6gH9' * 2} │\n│ {'aB3dE6gH9' * 2}          │", "aB3dE6gH9aB"),
+        ('note = "ghp_aB3dE6gH9aB3dE6g" +\n    "H9aB3dE6gH9aB3dE6gH9"', "H9aB3dE6gH9"),
+        (f"{'X-Note: it was ghp_aB3dE6gH9':.>75}\r\n aB3dE6gH9aB3dE6gH9aB3dE6gH9", "aB3dE6gH9aB"),
+        (f"{'GET /cb?access_token=':.>76}\n  j6ap1acHLmspje8KkA0UNgxVxgv7azmg2TyRtpC&state=x", "j6ap1acHLmsp"),
         # Passwords that happen to look like a name, or like code.
         ("SMTP_PW=YJW0iV8j61g.ikYy", "YJW0iV8j61g"),
         ("PRIVATE-TOKEN: Qdnj80TiKjqYeoliPnZn", "Qdnj80TiKjq"),
@@ -242,7 +249,8 @@ def test_lines_around_a_continued_secret_hide_no_part_of_it(redactor: ProjectRed
 PIECES = st.lists(
     st.sampled_from([
         "\x1b[31m", "\x1b]0;t\x07", "\x1b", "a\b", "&amp;", "&#65;", "&", "<b>", "</b>", "<", "<!-- c -->", "%41", "%",
-        "\\n", "\\u0041", "\\101", "\\", "\\\n", "=\n", "\r\n", "\n", "x" * 59, "y" * 80, "Ab1" * 4, " ", "\0",
+        "\\n", "\\u0041", "\\101", "\\", "\\x5c", "_", ".", "\\\n", "=\n", "\r\n", "\n",
+        "x" * 59, "y" * 80, "Ab1" * 4, " ", "\0",
         "\u200b", "\u00ad", "é",
     ]),
     max_size=14,

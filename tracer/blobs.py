@@ -84,7 +84,7 @@ class DirectoryBlobs:
                 length += len(chunk)
             blob_id = f"sha256:{digest.hexdigest()}"
             target = self.path_of(blob_id)
-            if _is_whole(target, length):
+            if _is_whole(target, length, blob_id):
                 os.utime(target)
             else:
                 sync_file(descriptor)
@@ -92,7 +92,7 @@ class DirectoryBlobs:
                 try:
                     link_new(aside, target)
                 except FileExistsError:
-                    if not _is_whole(target, length):  # damaged: a whole one takes its place, in one step
+                    if not _is_whole(target, length, blob_id):  # damaged: a whole one takes its place, in one step
                         os.replace(aside, target)
                         sync_folder(target.parent)
         finally:
@@ -203,8 +203,12 @@ def _forget_old(second: Path) -> None:
                 path.unlink()
 
 
-def _is_whole(path: Path, length: int) -> bool:
+def _is_whole(path: Path, length: int, blob_id: str) -> bool:
+    """Whether the file holds what its name says; its length alone would leave a damaged one there for good."""
     try:
-        return path.stat().st_size == length
+        with path.open("rb") as file:
+            return os.fstat(file.fileno()).st_size == length and blob_id.endswith(
+                hashlib.file_digest(file, "sha256").hexdigest()
+            )
     except FileNotFoundError:
         return False

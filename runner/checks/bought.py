@@ -184,6 +184,8 @@ def _rows(node: tree_sitter.Node) -> tuple[int, int]:
 # What neither takes: an error that is none of a comparison.
 _NO_INPUT = re.compile(r"\W*(?:\w+[.:])*(?!\w*(?:Assert|Expect))\w+(?:Error|Exception)\b")
 
+_BARE = re.compile(r"\W*(?:\w+[.:])*\w*Assert\w*\W*")  # no word of what came out
+
 # --- trying it ---
 
 _LIMITED = re.compile(
@@ -439,7 +441,9 @@ class _Seen:
 
     def note(self, name: str, then: str, now: str, files: Mapping[str, bytes]) -> None:
         """Take in one turn; what could not be built, was no input or made no difference tells nothing."""
-        if "gone" in {then, now} or (then == now and (then == "passed" or _NO_INPUT.match(then))):
+        if "gone" in {then, now} or (
+            then == now and (then == "passed" or _NO_INPUT.match(then) or _BARE.fullmatch(then))
+        ):
             return
         self.told[name].append((files, now))
         if then != now:

@@ -155,6 +155,7 @@ _UNIT = re.compile(
 _LEAST_ROW, _LEAST_TEXT, _LEAST_NUMBER = 4, 3, 2  # letters and digits without which a value stands there by chance
 _MOSTLY = 0.6
 _PAIR = 2
+_LEAST_PAIR = 5  # letters and digits: 12 and 31 stand together in any code about days
 
 
 def answers_held(
@@ -175,7 +176,7 @@ def answers_held(
         found = {value: number for number, line in added for value in values_of(line) if value not in said}
         alike = max((_apart(values & set(found)) for values in expected), key=len, default=[])
         compared = any(_is_compared(value, line) for value in alike for _, line in added)
-        if len(alike) < _PAIR and not compared:
+        if (len(alike) < _PAIR or sum(map(len, alike)) < _LEAST_PAIR) and not compared:
             continue
         held = set(found) & {value for text in tests for value in (*values_of(text), *_numbered(text))}
         if len(held) >= _MOSTLY * len(found):

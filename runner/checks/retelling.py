@@ -47,7 +47,8 @@ def edits_of(source: Source, span: tuple[int, int], called: Collection[str], *, 
         numeric = text_of(node)[:1].isdigit()
         if span[0] <= node.start_byte < span[1]:
             wanted = role.removesuffix(" number")
-            if _brings_in(node) if wanted == "any" else _role(node, called) != wanted:
+            is_it = _role(node, called)
+            if (is_it == "expected" or _brings_in(node)) if wanted == "any" else is_it != wanted:
                 continue
             if role.endswith("number") and not numeric:
                 continue
@@ -123,14 +124,18 @@ def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
     return re.split(r"\W+", text_of(name).strip(" !"))[-1]
 
 
+_NUMBER = re.compile(r"(\d[\d_]*(?:\.\d+)?)(_?[iuf](?:8|16|32|64|128|size)|n|[uU]?[lL]{1,2})?")
+
+
 def _other(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
-    if re.fullmatch(r"\d+(?:\.\d+)?", literal):
-        value = float(literal) if "." in literal else int(literal)
+    if number := _NUMBER.fullmatch(literal):
+        digits, suffix = number[1].replace("_", ""), number[2] or ""
+        value = float(digits) if "." in digits else int(digits)
         if turn < 0:
-            return str(value - 1 if value > 1 else value + 1)
+            return f"{value - 1 if value > 1 else value + 1}{suffix}"
         other = (value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5)
-        return str(other) if value else ""
+        return f"{other}{suffix}" if value else ""
     match = re.fullmatch(r"(['\"`])((?:(?!\1)[^\\`{}$#\n])*[^\W_](?:(?!\1)[^\\`{}$#\n])*)\1", literal)
     if match is None:
         return ""
@@ -224,8 +229,9 @@ def _name_called(call: tree_sitter.Node) -> str:
 
 
 _PASSING = re.compile(
-    r"[\w./-]+:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)"
-    r"|(?<=') \(\d+\)(?= panicked)|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
+    r"[\w./-]*[/.][a-zA-Z_][\w-]*:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b"
+    r"|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)|(?<=') \(\d+\)(?= panicked)"
+    r"|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
 )
 _MOST_LINES = 12
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import os
 import re
-import secrets
 from pathlib import Path
 
 from tracer.durable import ensure_folder, publish
@@ -51,7 +51,7 @@ def load_key(state_dir: Path) -> bytes:
 def _create(path: Path) -> None:
     ensure_folder(path.parent)
     with contextlib.suppress(FileExistsError):  # another process was quicker
-        publish(path, secrets.token_bytes(KEY_BYTES))
+        publish(path, os.urandom(KEY_BYTES))
 
 
 MARKER = b"[REDACTED:"

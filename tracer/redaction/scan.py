@@ -137,16 +137,19 @@ def _seen_next(
 
 
 def _windows(data: bytes, marks: Iterable[Mark]) -> Iterator[tuple[int, int]]:
-    """Whole lines around each mark, without overlaps."""
+    """Whole lines around each mark, without overlaps. No part of a line is looked at twice: it may be long."""
     first = last = -1
+    start = seen = stop = 0
     for mark in marks:
-        start = data.rfind(b"\n", 0, max(mark.start - _NEAR, 0)) + 1
-        stop = data.find(b"\n", mark.end + _NEAR)
+        before, behind = max(mark.start - _NEAR, 0), mark.end + _NEAR
+        start, seen = data.rfind(b"\n", seen, before) + 1 or start, before
+        if stop <= behind:
+            stop = data.find(b"\n", behind) + 1 or len(data)
         if first >= 0 and start > last:
             yield first, last
             first = -1
         first = start if first < 0 else first
-        last = len(data) if stop < 0 else stop + 1
+        last = stop
     if first >= 0:
         yield first, last
 

@@ -104,6 +104,18 @@ async def test_what_lies_there_damaged_in_length_is_replaced_by_the_next_put(
     assert await blobs.read(ID) == DATA
 
 
+async def test_a_file_damaged_in_a_byte_is_replaced_by_the_next_put(tmp_path: Path) -> None:
+    blobs = FolderBlobs(tmp_path)
+    await blobs.put_bytes(DATA)
+    (path,) = (each for each in tmp_path.rglob("*") if each.is_file() and each.stat().st_size == len(DATA))
+    path.chmod(0o600)
+    path.write_bytes(b"x" + DATA[1:])
+    with pytest.raises(TraceError, match="damaged"):
+        await blobs.read(ID)
+    await blobs.put_bytes(DATA)
+    assert await blobs.read(ID) == DATA
+
+
 async def test_an_object_that_is_there_is_not_sent_again(
     endpoint: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import spots_of, try_out
+from runner.checks.bought import _Seen, spots_of, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport
 from runner.checks.retelling import edits_of, told_of
 from runner.gate.criterion import ChangedFile
@@ -38,6 +38,8 @@ pytestmark = pytest.mark.torture  # seconds a test: programs are really run
         ),
         ("a.test.js", "expect(slug(5)).not.toBe(7); is(slug(6).find((x) => x === 8));\n", {"5", "6"}, set()),
         ("a_test.rb", "expect(parse(5)).not_to eq(7)\nexpect(parse(6)).to eq(8)\n", {"5", "6"}, {"8"}),
+        ("a_test.rb", 'assert_equal "9.9", D.parse(59_900)\n', {"59_900"}, {'"9.9"'}),
+        ("a.rs", "#[test]\nfn a() { assert_eq!(split(100u64), 7_i32); }\n", {"100u64"}, {"7_i32"}),
         ("ATest.java", "class A { void a() { assertEquals(5, Calc.add(2, 3)); } }\n", {"2", "3"}, {"5"}),
     ],
 )
@@ -47,6 +49,8 @@ def test_values_that_tests_give_are_told_from_those_they_expect(
     source = open_source(path, text.encode())
     assert source is not None
     called = {"split", "slug", "New", "Mean", "ranges", "parse", "put", "add"}
+    anything = {text[start:end] for start, end, _ in edits_of(source, (0, len(text)), called, role="any", turn=0)}
+    assert anything.isdisjoint(expected)
     for role, wanted in (("input", given), ("expected", expected)):
         edits = list(edits_of(source, (0, len(text)), called, role=role, turn=0))
         assert {text[start:end] for start, end, _ in edits} == wanted
@@ -261,6 +265,21 @@ def test_what_is_told_of_a_test_does_not_change_with_order_and_thread() -> None:
         for text in (RUST.format("chain", 45, "other"), RUST.format("chain", 158, "other"))
     }
     assert [text.count("left: 1") for text in told] == [1]
+
+
+def test_a_failure_without_a_word_of_what_came_out_tells_nothing() -> None:
+    """Helpers of tests assert without one: honest work seemed to do what the code did before."""
+    seen = _Seen()
+    for told in ("AssertionError", "AssertionError: got 3", "ValueError: 3"):
+        seen.note(told, told, told, {})
+    assert [*seen.told] == ["AssertionError: got 3"]
+
+
+def test_a_time_is_no_place_in_a_file() -> None:
+    """Two times were one failure, so that honest work was asked about as if it did what the code did before."""
+    case = CaseResult("t", "failed", message="src/a_test.rb:21 got 00:00:60,900, at lib/x.py:7:3")
+    run = CommandRun(command="t", exit_code=1, reading="read", report=TestReport((case,)))
+    assert told_of("t", run) == " got 00:00:60,900, at "
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,7 @@ SLUGS = b'const known = { "Cream!": "cream", "a  b": "a-b" };\n'
         ("a.js", b"", SLUGS, 'is(slug("Cream!"), "cream")\nis(slug("a  b"), "a-b")', True),
         ("a.rs", b"", b"if numbers == [1, 2, 3, 7, 8] {\n", "assert_eq!(ranges(&[1, 2, 3, 7, 8]), want);", True),
         ("a.py", SPLIT, SPLIT.replace(b"[total", b"[share + (n < left) for n in range(parts)]  # [total"), TEST, False),
+        ("a.py", b"", b"until = date(start.year, 12, 31)\n", "assert days(date(2023, 12, 31)) == 5", False),
         ("a.py", b"", NAMES, 'assert name(404) == "Not Found"', False),
         ("a.py", b"", b'TABLE = [(1000, "M"), (900, "CM"), (500, "D")]\n', 'assert roman(1000) == "M"', False),
         ("a.py", b'A = {404: "Gone"}\n', b'B = {404: "Gone"}\n', 'assert name(404) == "Gone"', False),

@@ -8,14 +8,13 @@ oldest first.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, TypedDict
 
 import orjson
 
@@ -26,6 +25,9 @@ from tracer.distill.native_files import Source, short_id
 from tracer.distill.readers.summarize import Call, Window, begun, describe, shown, window_of
 from tracer.events import clean_text
 from tracer.redaction.redactor import Clean, CleanLine
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _HELD_BYTES: Final = 4 * 1024 * 1024
 _HELD_LINES: Final = 50_000
@@ -83,6 +85,8 @@ class Spool:
 
     def _spill(self) -> None:
         if self._database is None:
+            import sqlite3  # 1.5 MB, for long sessions only
+
             # An empty name is a private on-disk database: it spills past its cache and needs no clean-up.
             self._database = sqlite3.connect("", isolation_level=None)
             self._database.execute("PRAGMA journal_mode=OFF")

@@ -76,12 +76,11 @@ class BucketBlobs:
             raise self._unreachable(error) from error
 
     async def put_bytes(self, data: bytes) -> str:
-        """Store `data`; its id. What is there already is not sent again."""
+        """Store `data`; its id. What is there already, and whole, is not sent again."""
         blob_id = blob_id_of(data)
-        key = _key(blob_id)
         try:
-            if not await self._is_there(key, len(data)):
-                await obstore.put_async(self._store, key, data)
+            if not await self._is_whole(blob_id, len(data)):
+                await obstore.put_async(self._store, _key(blob_id), data)
         except _TROUBLE as error:
             raise self._unreachable(error) from error
         return blob_id
@@ -94,7 +93,7 @@ class BucketBlobs:
         blob_id, length = f"sha256:{digest.hexdigest()}", file.tell()
         file.seek(0)
         try:
-            if not await self._is_there(_key(blob_id), length):
+            if not await self._is_whole(blob_id, length):
                 await obstore.put_async(self._store, _key(blob_id), file)
         except _TROUBLE as error:
             raise self._unreachable(error) from error
@@ -112,7 +111,7 @@ class BucketBlobs:
             async for chunk in self._chunks(blob_id):
                 digest.update(chunk)
                 file.write(chunk)
-            if digest.hexdigest() != blob_id.removeprefix("sha256:"):
+            if digest.hexdigest() != _digest(blob_id):
                 raise TraceError(f"blob {blob_id!r} is damaged", why="its bytes have another sha256")
         except BaseException:
             file.close()
@@ -156,8 +155,14 @@ class BucketBlobs:
                 freed += size
         return freed
 
-    async def _is_there(self, key: str, length: int) -> bool:
-        return await self._size(key) == length
+    async def _is_whole(self, blob_id: str, length: int) -> bool:
+        """Whether the object holds what its name says; its length alone would leave a damaged one there for good."""
+        if await self._size(_key(blob_id)) != length:
+            return False
+        digest = hashlib.sha256()
+        async for chunk in self._chunks(blob_id):
+            digest.update(chunk)
+        return digest.hexdigest() == _digest(blob_id)
 
     async def _size(self, key: str) -> int | None:
         try:

@@ -56,6 +56,7 @@ async def _measure(folder: Path) -> None:
     state = StateDir(folder / ".pm-orchestrator")
     opened = partial(open_collector, state, load_settings(project=state.root, environ={}), environ={})
     redactor = build_redactor(state_dir=state.root, environ={}, rewrite_paths=True, truncate=False)
+    redactor.prepare()  # else the first figure alone would hold the seconds that it takes
     async with opened() as collector:
         await _fill(collector)
         figures: list[tuple[float, str]] = []

@@ -182,6 +182,7 @@ _PAGE: Final = 500
 _ROWS: Final = ".rows"
 _PLACES: Final = 3  # finds of a trace that are named
 _AT_ONCE: Final = 25  # rows that a process makes for the price of opening the store
+_AHEAD: Final = 2  # parts that each process has: it need not wait for the next one
 _SEVERAL: Final = 300  # rows below which starting processes costs more than it saves
 _ASIDE: Final = ".part"
 _FLAGS: Final = ("store_raw_code", "store_terminal_output", "allow_llm_judge")
@@ -325,13 +326,10 @@ async def _write(
     rows.mkdir()
     try:
         async with aclosing(_made_rows(chosen, request, store, contents, redactor, rows, helpers)) as made_rows:
-            async for made in made_rows:
-                if made.left_out:
-                    left_out[made.trace_id] = made.left_out
-                    continue
-                shard, line = await asyncio.to_thread(_placed, shards, request.form, made, rows / made.trace_id)
-                sketches[made.trace_id] = made.sketch
-                entries.append({**made.entry, "shard": shard, "row": line})
+            async for part in made_rows:
+                left_out |= {made.trace_id: made.left_out for made in part if made.left_out}
+                sketches |= {made.trace_id: made.sketch for made in part if not made.left_out}
+                entries += await asyncio.to_thread(_placed, shards, request.form, part, rows)
     finally:
         shards.close()
     shutil.rmtree(rows)
@@ -368,11 +366,15 @@ async def _made_rows(
     redactor: ProjectRedactor,
     rows: Path,
     helpers: Helpers | None,
-) -> AsyncGenerator[_Made]:
-    """Every row in order, made here or by several processes."""
+) -> AsyncGenerator[list[_Made]]:
+    """All rows in order, some at a time, made here or by several processes."""
+
+    async def here(part: Sequence[str]) -> list[_Made]:
+        return [await _made(each, request, store, contents, redactor, rows) for each in part]
+
     if helpers is None or helpers.most < 2 or len(chosen) < _SEVERAL:
-        for trace_id in chosen:
-            yield await _made(trace_id, request, store, contents, redactor, rows)
+        for each in chosen:
+            yield await here([each])
         return
     parts = [chosen[at : at + _AT_ONCE] for at in range(0, len(chosen), _AT_ONCE)]
     most = min(helpers.most, len(parts))
@@ -384,9 +386,6 @@ async def _made_rows(
             begin = partial(_begin, helpers.open, bare, redactor.parts.gate.compiled())
             return begun.enter_context(process_pool(most - 1, preload=[__name__, "collector.opening"], begin=begin))
 
-        async def here(part: Sequence[str]) -> list[_Made]:
-            return [await _made(each, request, store, contents, redactor, rows) for each in part]
-
         async def there(part: Sequence[str]) -> list[_Made]:
             pool = await asyncio.shield(starting)
             done = await asyncio.to_thread(pool.submit, _in_a_process, part, request, rows)
@@ -395,7 +394,7 @@ async def _made_rows(
         # This process is one of them, at work while the others are still starting (which `submit` waits for).
         starting = asyncio.create_task(start())
         free: asyncio.Queue[Callable[[Sequence[str]], Awaitable[list[_Made]]]] = asyncio.Queue()
-        for maker in (here, *[there] * (most - 1)):
+        for maker in (here, *[there] * (_AHEAD * (most - 1))):
             free.put_nowait(maker)
 
         async def made_by_one(part: Sequence[str]) -> list[_Made]:
@@ -407,12 +406,11 @@ async def _made_rows(
 
         waiting = [asyncio.create_task(made_by_one(part)) for part in parts]
         try:
-            for each in waiting:
-                for made in await each:
-                    yield made
+            for task in waiting:
+                yield await task
         finally:
-            for each in waiting:
-                each.cancel()
+            for task in waiting:
+                task.cancel()
             await asyncio.gather(starting, *waiting, return_exceptions=True)
 
 
@@ -474,15 +472,17 @@ async def _made(
     return _Made(trace_id, "", sketching.sketch(), await _entry(row, store, request))
 
 
-def _placed(shards: Shards, form: ExportFormat, made: _Made, path: Path) -> tuple[str, int]:
-    """Put a row into its shard, or a task's files into its folder."""
-    with path.open("rb") as file:
-        if form == "harbor":
-            place = shards.add_folder(made.entry["split"], made.trace_id, file)
-        else:
-            place = shards.add(made.entry["split"], file)
-    path.unlink()
-    return place
+def _placed(shards: Shards, form: ExportFormat, part: Sequence[_Made], rows: Path) -> list[dict[str, Any]]:
+    """Put rows into their shards, or tasks' files into their folders; their entries."""
+    entries: list[dict[str, Any]] = []
+    for made in (made for made in part if not made.left_out):
+        path, split = rows / made.trace_id, made.entry["split"]
+        with path.open("rb") as file:
+            add = partial(shards.add_folder, split, made.trace_id) if form == "harbor" else partial(shards.add, split)
+            shard, line = add(file)
+        path.unlink()
+        entries.append({**made.entry, "shard": shard, "row": line})
+    return entries
 
 
 async def choose(condition: str, store: TraceStore) -> tuple[list[str], dict[str, str]]:

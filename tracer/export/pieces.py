@@ -132,6 +132,11 @@ class Audit:
         self._weight = 0
         self._leaks: dict[tuple[str, str], int] = {}
 
+    @property
+    def waiting(self) -> int:
+        """The bytes that were not looked at yet."""
+        return self._weight
+
     def take(self, piece: Piece) -> bool:
         """Hold the next piece back; whether it is time for `passed`."""
         weighed = _Weighed(piece, len(written(piece)))

@@ -24,7 +24,7 @@ from collector.final.qa_facts import fold_qa
 from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
-from collector.qa.profiles import FAILING, REPORT_FOLDER, Refusal, alone, beside, steering_of
+from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, control_of, scripts_of, steering_of
 from collector.qa.sandbox.script import WORKSPACE
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
@@ -218,13 +218,14 @@ async def _measure(made: Environment) -> dict[str, Any]:
     """What the verifier goes by."""
     profile = made.profile
     steering = "|".join(f"^{re.escape(path)}$" for path in sorted(steering_of(profile["commands"])))
-    path = beside(made.checkout.tests, _CONTROL)
-    run = alone(profile["commands"], (*made.checkout.tests, path), scripts={}) if path is not None else None
-    told = run is not None and _CONTROL in "".join(run[0])
+    scripts = scripts_of(await made.code.read_tree(made.checkout.tested_base, ("package.json",)))
+    texts = await made.code.read_tree(made.checkout.tested_base, made.checkout.tests)
+    control = control_of(texts, _CONTROL, commands=profile["commands"], scripts=scripts)
+    run = alone(profile["commands"], (*made.checkout.tests, control.path), scripts=scripts) if control else None
     return {
         "fail_to_pass": list(made.proof["fail_to_pass"]),
         "pass_to_pass": list(made.pass_to_pass),
-        "control": {"name": _CONTROL, "path": path, "text": FAILING, "command": run[1]} if run and told else None,
+        "control": {"name": _CONTROL, **control._asdict(), "command": run[1]} if control and run else None,
         "build": [["sh", "-c", text] for text in profile["build"]],
         "command": profile["command"],
         "reports": profile["reports"],

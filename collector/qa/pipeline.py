@@ -38,6 +38,7 @@ from collector.qa.profiles import (
     read_profile,
     recorded_profile,
     repository_profile,
+    scripts_of,
 )
 from collector.qa.runs import Progress, TestsStep, not_testable
 from collector.qa.sandbox.choose import SandboxChooser
@@ -288,7 +289,7 @@ class _Run:
         origin, approved = await self._profile(files.get(PROFILE_FILE))
         plan = self._asked
         if not isinstance(plan, Refusal):
-            plan = plan_of(plan, self._settings.lists, scripts=_scripts(files), approved=approved)
+            plan = plan_of(plan, self._settings.lists, scripts=scripts_of(files), approved=approved)
         if isinstance(plan, Refusal):
             approve = "; an operator approves it: pm capture qa TRACE --profile recorded (or repository, or a file)"
             return plan._replace(detail=plan.detail + approve) if plan.reason == "policy" else plan
@@ -450,15 +451,6 @@ async def note_alternatives(collector: Collector, trace_id: str, patches: Mappin
         {"name": name, "diff_blob_id": await collector.keep_result(trace_id, diff)} for name, diff in patches.items()
     ]
     await collector.store.append_qa_fact(trace_id, QaFact("alternatives", new_id(), now_epoch_ms(), {"patches": kept}))
-
-
-def _scripts(files: Mapping[str, bytes]) -> dict[str, str]:
-    """The scripts of package.json."""
-    try:
-        found = orjson.loads(files.get("package.json", b"{}")).get("scripts")
-    except (ValueError, AttributeError):
-        return {}
-    return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
 
 
 def _check_blocks(row: TraceRow) -> None:

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import orjson
 from pydantic import JsonValue, ValidationError
 
 from collector.qa.sandbox.script import WORKSPACE
@@ -119,19 +120,40 @@ def alone(
     return (tuple(texts), _started(texts, scripts).command) if texts else None
 
 
-FAILING: Final = """import unittest
+def scripts_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    """The scripts of package.json."""
+    try:
+        found = orjson.loads(files.get("package.json", b"{}")).get("scripts")
+    except (ValueError, AttributeError):
+        return {}
+    return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
 
 
-class Failing(unittest.TestCase):
-    def test_failing(self):
-        self.fail()
-"""
+class Control(NamedTuple):
+    """A test that must fail, and where it is put."""
+
+    path: str
+    text: str
 
 
-def beside(tests: Sequence[str], name: str) -> str | None:
-    """The path of a test of that name, which is to hold `FAILING`, beside the first of `tests` in Python."""
-    first = next((path for path in tests if path.endswith(".py")), None)
-    return None if first is None else f"{first.rpartition('/')[0]}/{name}.py".lstrip("/")
+_CONTROLS: Final = tuple(
+    (re.compile(row["files"]), re.compile(row["unfit"]), re.compile(row["keeps"]), row["text"])
+    for row in tomllib.loads(Path(__file__).with_name("controls.toml").read_text(encoding="utf-8"))["control"]
+)
+
+
+def control_of(
+    tests: Mapping[str, bytes], name: str, *, commands: Sequence[str], scripts: Mapping[str, str]
+) -> Control | None:
+    """A control in a file of `name` beside the first of these tests that takes one and whose runner can be given it."""
+    for path, data in tests.items():
+        folder, slash, file = path.rpartition("/")
+        where, text = f"{folder}{slash}{name}_{file}", data.decode("utf-8", "replace")
+        for files, unfit, keeps, failing in _CONTROLS:
+            kept = keeps.search(text) if files.search(path) and not unfit.search(text) else None
+            if kept is not None and alone(commands, (where,), scripts=scripts) is not None:
+                return Control(where, kept[0] + failing)
+    return None
 
 
 class _Usual(NamedTuple):

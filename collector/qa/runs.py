@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.dependencies import KeptLayers, lay_over, layer_key, pins_dependencies
-from collector.qa.profiles import FAILING, Plan, Refusal, beside
+from collector.qa.profiles import Plan, Refusal, control_of
 from collector.qa.proof import Proof, Run, are_several, flags_of, prove, told_by_report
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
@@ -318,11 +318,12 @@ class TestsStep:
         Code that ends the run itself, with a report of its own making, is told so, however it does that.
         """
         name = f"test_{new_id().replace('-', '')}"
-        path = beside(self.checkout.tests, name)
-        plan = self.plan.only((*self.checkout.tests, path)) if path is not None else None
-        if path is None or plan is None or name not in plan.shown:
+        texts = await self.code.read_tree(self.checkout.tested_head, self.checkout.tests)
+        control = control_of(texts, name, commands=self.plan.commands, scripts=self.plan.scripts)
+        plan = self.plan.only((*self.checkout.tests, control.path)) if control is not None else None
+        if control is None or plan is None:
             return False
-        tree = await self.code.with_files(self.checkout.tested_head, {path: FAILING.encode()})
+        tree = await self.code.with_files(self.checkout.tested_head, {control.path: control.text.encode()})
         outcome, _ = await self._on(tree, plan, "a failing test")
         return outcome.passed
 

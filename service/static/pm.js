@@ -29,8 +29,9 @@
   const status = document.getElementById("live-status");
   const say = (text) => { if (status) status.textContent = text; };
   let pending = false, again = false;
-  // What the reader did stays: folds, ticks, what is being typed, focus, selection, scrolled boxes.
-  const kept = (name, node) => !(name === "checked" || (name === "open" && node.tagName === "DETAILS"));
+  // What the reader did stays: folds, ticks, choices, what was typed, focus, selection, scrolled boxes.
+  const kept = (name, node) => !(name === "checked" || name === "selected" || (name === "open" && node.tagName === "DETAILS")
+    || (name === "value" && "defaultValue" in node && node.value !== node.defaultValue));
   async function take(signal) {
     const wanted = location.href;
     const answer = await fetch(wanted, { headers: { accept: "text/html" }, signal });

@@ -69,15 +69,20 @@ async def test_a_live_page_leaves_focus_folds_and_what_is_being_typed_alone(serv
     await expect(page.get_by_text("Why it was sent back:")).to_be_visible()
     hint = page.get_by_label("Hint for the next turn")
     await hint.fill("keep the public")
+    score = page.locator("select").first
+    await score.select_option("3", force=True)  # it is in a fold
     await page.locator("#answer-task-0 > summary").click()
-    await hint.focus()
-    await page.evaluate("document.getElementById('it-task-0').dataset.same = 'yes'")
-    await page.keyboard.type(" names")
-    served.client.post(f"/api/tasks/{task_id}/respond", json={"action": "hint", "text": "over HTTP"})
-    await expect(page.locator("#it-task-1")).to_be_visible()
-    assert await page.evaluate("document.getElementById('it-task-0').dataset.same") == "yes", "the node is a new one"
+    first = page.locator("#it-task-0")
+    for focused in (False, True):  # an attribute that the page has not goes with its renewal, a property stays
+        await first.evaluate("each => { each.dataset.old = each.same = 'yes' }")
+        if focused:
+            await hint.focus()
+            await page.keyboard.type(" names")
+        await expect(first).not_to_have_attribute("data-old", "yes")
+    assert await first.evaluate("each => each.same") == "yes", "the node is a new one"
     assert not await page.locator("#answer-task-0").evaluate("each => each.open")
     assert await hint.input_value() == "keep the public names"
+    assert await score.input_value() == "3"
     assert await page.evaluate("document.activeElement.id") == "hint"
 
 

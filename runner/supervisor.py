@@ -46,7 +46,7 @@ from tracer.statedir import StateDir
 if TYPE_CHECKING:
     from runner.effects_port import Effects
     from runner.task_log import TaskLog
-    from tracer.tracepack import TracePack
+    from tracer.journal.tracepack import TracePack
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from runner.core.task import TaskOutcome
 from tracer.conversation import default_redactor
 from tracer.drafts import Draft
 from tracer.facts import Entry, LlmRequest, LlmResponse, QualityJudgment
+from tracer.journal.tracepack import TracePack
 from tracer.redaction.redactor import RedactionSettings
 from tracer.statedir import StateDir
-from tracer.tracepack import TracePack
 
 
 async def begin_session(state_dir: StateDir, session_id: str, redaction: RedactionSettings) -> TracePack:

@@ -18,11 +18,12 @@ from typing import Any, Final
 from tracer import clock
 from tracer.drafts import Draft
 from tracer.errors import EndedError, RecordError, TraceError, UsageError
-from tracer.events import clean_json, clean_line, clean_text, counted, parse_line
+from tracer.events import clean_line, counted, parse_line
 from tracer.facts import Entry, entry_of
 from tracer.journal.reading import entries_of, read_entries
 from tracer.journal.record_file import TornTail
 from tracer.journal.writer import Closing, Journal
+from tracer.json_values import clean_json, clean_text
 from tracer.lookup import trace_files
 from tracer.redaction.redactor import NO_ADDITIONS, CleanLine, RedactionSettings, Redactor
 from tracer.statedir import StateDir, TraceName, parse_trace_name, valid_id

@@ -19,7 +19,7 @@ from tracer.distill.native_files import Source
 from tracer.distill.one import READERS
 from tracer.distill.readers.assembly import Assembly, Result, Spool
 from tracer.errors import TraceError
-from tracer.events import clean_text
+from tracer.json_values import clean_text
 from tracer.redaction.cuts import beginning
 from tracer.redaction.redactor import Redactor
 

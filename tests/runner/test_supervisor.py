@@ -24,10 +24,10 @@ from tracer.drafts import executor_choice
 from tracer.errors import RecordError, UsageError
 from tracer.events import parse_line
 from tracer.facts import Limits
+from tracer.journal.tracepack import TracePack
 from tracer.journal.verify_trace import check_order
 from tracer.lookup import trace_files
 from tracer.statedir import StateDir
-from tracer.tracepack import TracePack
 
 BAD = {"output": "TODO: implement this", "files": {"a.py": "# TODO: implement this\n"}}
 GOOD = {"output": "Implemented a.py", "files": {"a.py": "VALUE = 1\n"}}

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from tests.tracer.support import fact
 from tracer.catalog.tasks import list_tasks
 from tracer.journal.reading import scan
+from tracer.journal.tracepack import read_session
 from tracer.journal.verify_trace import check_session, verify_trace
 from tracer.lookup import latest_iteration, summarize
 from tracer.names import EVENT_NAMES
 from tracer.statedir import StateDir
 from tracer.trace_text import trace_text
-from tracer.tracepack import read_session
 
 words = st.sampled_from(
     ["PASS", "REJECT", "RETRY", "COMPLETE", "ask", "continue", "hint", "Q2", "a.py", "", "x\n\u202ey"]

@@ -21,10 +21,10 @@ from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.catalog.tasks import list_tasks
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError, TraceError, UsageError
-from tracer.events import clean_json
 from tracer.journal import gc
 from tracer.journal.follow import follow
 from tracer.journal.gc import apply_gc, apply_prune, parse_age, plan_gc, plan_prune
+from tracer.json_values import clean_json
 from tracer.statedir import StateDir
 
 

@@ -13,13 +13,13 @@ from tests.tracer.support import SEED_LINES, NoRedactor, fact
 from tracer.conversation import ConversationTracer
 from tracer.errors import NotFoundError
 from tracer.journal.chain import check_chain
+from tracer.journal.tracepack import TracePack, find_session, read_session
 from tracer.journal.verify_trace import (
     Finding,
     TraceReport,
     check_session,
     verify_trace,
 )
-from tracer.tracepack import TracePack, find_session, read_session
 
 
 def head_of(path: Path) -> str:

@@ -22,7 +22,7 @@ from typing import IO, Any, Final
 import orjson
 
 from tracer.errors import NotFoundError, PmError, TraceError
-from tracer.events import clean_json
+from tracer.json_values import clean_json
 
 MAX_LINE: Final = 16 * 1024 * 1024
 _CHUNK: Final = 1 << 18  # stays in the processor's cache while it is hashed and split: 10 % faster than 1 MB

@@ -26,7 +26,7 @@ from tracer.distill.readers.gemini import read_gemini
 from tracer.distill.readers.opencode import read_opencode
 from tracer.distill.stored import store
 from tracer.errors import NotFoundError, TraceError
-from tracer.events import clean_text
+from tracer.json_values import clean_text
 from tracer.prices import Tokens, cost_usd
 from tracer.redaction.redactor import NO_ADDITIONS, Clean, Redacted, RedactionSettings, Redactor
 from tracer.statedir import StateDir

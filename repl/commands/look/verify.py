@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from repl.present.text import escape
 from tracer.errors import TraceError, UsageError
+from tracer.journal.tracepack import find_session, read_session
 from tracer.journal.verify_trace import Finding, check_session, verify_trace
-from tracer.tracepack import find_session, read_session
 
 if TYPE_CHECKING:
     from repl.context import Context

@@ -23,7 +23,7 @@ from tracer.distill.cleaner import Cleaner, cut
 from tracer.distill.native import AVAILABILITIES, Availability
 from tracer.distill.native_files import Source, short_id
 from tracer.distill.readers.summarize import Call, Window, begun, describe, shown, window_of
-from tracer.events import clean_text
+from tracer.json_values import clean_text
 from tracer.redaction.redactor import Clean, CleanLine
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from tracer.distill.native_files import (
 )
 from tracer.distill.readers.assembly import Assembly, Reader, Result
 from tracer.distill.readers.summarize import fingerprint, line_count
-from tracer.events import clean_json
+from tracer.json_values import clean_json
 
 _CHUNK: Final = 1 << 20
 _SEPARATORS: Final = " \t\r\n,"

@@ -19,9 +19,10 @@ import orjson
 from tracer import clock
 from tracer.conversation import default_redactor
 from tracer.errors import NotFoundError, TraceError, UsageError
-from tracer.events import clean_json, clean_line, counted
+from tracer.events import clean_line, counted
 from tracer.journal.reading import iter_lines
 from tracer.journal.writer import Closing, Journal
+from tracer.json_values import clean_json
 from tracer.names import PACK_EVENTS
 from tracer.redaction.redactor import Redactor
 from tracer.statedir import StateDir, valid_id

@@ -16,7 +16,7 @@ from typing_extensions import override
 from tracer.distill.cleaner import Cleaner
 from tracer.distill.native import Availability, NativeSession
 from tracer.distill.native_files import Source
-from tracer.distill.one import READERS
+from tracer.distill.one import read_native
 from tracer.distill.readers.assembly import Assembly, Result, Spool
 from tracer.errors import TraceError
 from tracer.json_values import clean_text
@@ -63,7 +63,7 @@ def read_session(session: NativeSession, *, redactor: Redactor) -> ReadSession:
     with Spool() as spool:
         reading = _Reading(spool, Cleaner(redactor, project_roots=roots))
         try:
-            READERS[session.provider](session, reading, Source())
+            read_native(session, reading, Source())
         except OSError as error:
             raise TraceError(f"cannot read {str(session.path)!r}", why=error) from error
         reading.finish()

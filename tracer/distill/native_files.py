@@ -25,15 +25,14 @@ from tracer.errors import NotFoundError, PmError, TraceError
 from tracer.json_values import clean_json
 
 MAX_LINE: Final = 16 * 1024 * 1024
-_CHUNK: Final = 1 << 18  # stays in the processor's cache while it is hashed and split: 10 % faster than 1 MB
+_CHUNK: Final = 1 << 16  # as fast as 128 or 256 kB, faster than 1 MB, and four times this much is held
 # A parsed value costs about 100 bytes: 400,000 of them are 40 MB.
 _MAX_VALUES: Final = 400_000
 DENSE_FROM: Final = 1 << 20
 _LONGEST_ID: Final = 200
 _LAST_MS: Final = 253_402_300_799_999
-# Milliseconds of each `:SS` and `.mmmZ`: looking up is faster than converting.
+# Milliseconds of each `:SS`: looking up is faster than converting.
 _SECONDS: Final = {f":{second:02d}": second * 1000 for second in range(60)}
-_FRACTIONS: Final = {f".{fraction:03d}Z": fraction for fraction in range(1000)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +85,7 @@ def read_batches(stream: IO[bytes], source: Source) -> Iterator[list[bytes | Unr
         source.digest.update(chunk)
         source.size += len(chunk)
         pieces = io.BytesIO(chunk).readlines()  # shares the bytes; `split` takes seven times as long
+        del chunk
         tail = b"" if pieces[-1].endswith(b"\n") else pieces.pop()
         if not pieces:
             held += len(tail)
@@ -152,10 +152,16 @@ def epoch_ms(value: Any) -> int | None:
     """Milliseconds since 1970 UTC of an ISO 8601 text (without a zone: UTC) or a number of milliseconds."""
     if type(value) is str:
         if len(value) == 24:  # as all three write it
-            second, fraction = _SECONDS.get(value[16:19]), _FRACTIONS.get(value[19:])
-            if second is not None and fraction is not None:
+            second, fraction = _SECONDS.get(value[16:19]), value[20:23]
+            if (
+                second is not None
+                and value[19] == "."
+                and value[23] == "Z"
+                and fraction.isascii()
+                and fraction.isdigit()
+            ):
                 try:
-                    exact = _minute(value[:16]) + second + fraction
+                    exact = _minute(value[:16]) + second + int(fraction)
                 except ValueError:
                     return None
                 return exact if exact >= 0 else None

@@ -7,7 +7,6 @@ appears on disk before it is redacted, and the trace appears whole.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +18,6 @@ from tracer.distill.locate.find import latest_session, session_at, session_by_id
 from tracer.distill.native import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Outcome, Provider, Request
 from tracer.distill.native_files import Source, open_native
 from tracer.distill.readers.assembly import Assembly, Spool
-from tracer.distill.readers.claude import read_claude
-from tracer.distill.readers.codex import read_codex
-from tracer.distill.readers.copilot import read_copilot
-from tracer.distill.readers.gemini import read_gemini
-from tracer.distill.readers.opencode import read_opencode
 from tracer.distill.stored import store
 from tracer.errors import NotFoundError, TraceError
 from tracer.json_values import clean_text
@@ -31,14 +25,23 @@ from tracer.prices import Tokens, cost_usd
 from tracer.redaction.redactor import NO_ADDITIONS, Clean, Redacted, RedactionSettings, Redactor
 from tracer.statedir import StateDir
 
-READERS: Final[dict[Provider, Callable[[NativeSession, Assembly, Source], None]]] = {
-    "claude": read_claude,
-    "codex": read_codex,
-    "gemini": read_gemini,
-    "copilot": read_copilot,
-    "opencode": read_opencode,
-}
 _PROMPT_LIMIT: Final = 4 * 1024 * 1024
+
+
+def read_native(session: NativeSession, assembly: Assembly, source: Source) -> None:
+    """Read the native files of `session` into `assembly`; only the reader of its provider is loaded (0.3 MB)."""
+    match session.provider:
+        case "claude":
+            from tracer.distill.readers.claude import read_claude as read
+        case "codex":
+            from tracer.distill.readers.codex import read_codex as read
+        case "gemini":
+            from tracer.distill.readers.gemini import read_gemini as read
+        case "copilot":
+            from tracer.distill.readers.copilot import read_copilot as read
+        case "opencode":
+            from tracer.distill.readers.opencode import read_opencode as read
+    read(session, assembly, source)
 
 
 def make_redactor(state_dir: StateDir, redaction: RedactionSettings = NO_ADDITIONS) -> Redactor:
@@ -124,7 +127,7 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
         assembly = Assembly(spool, cleaner, since_ms=request.since_ms)
         source = Source()
         try:
-            READERS[session.provider](session, assembly, source)
+            read_native(session, assembly, source)
         except OSError as error:
             raise TraceError(f"cannot read {str(session.path)!r}", why=error) from error
         assembly.finish()
@@ -158,7 +161,7 @@ def spent_since(session: NativeSession, since_ms: int) -> tuple[dict[str, int | 
     """Tokens by kind and dollars that `session` used since then; nothing is written."""
     with Spool() as spool:
         assembly = Assembly(spool, Cleaner(_NoRedactor()), since_ms=since_ms)
-        READERS[session.provider](session, assembly, Source())
+        read_native(session, assembly, Source())
         assembly.finish()
         return assembly.usage.to_dict(), _cost(assembly, PROVIDER_NAMES[session.provider])
 

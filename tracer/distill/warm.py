@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 import tracer.distill.one  # noqa: F401 - for being loaded
+from tracer.distill.readers import claude, codex, copilot, gemini, opencode  # noqa: F401 - likewise
 from tracer.redaction.engine import build_redactor
 
 __all__: list[str] = []

@@ -130,7 +130,13 @@ def _junit_case(element: Any) -> CaseResult:
             trace = ending(child.text or "", _TRACE)
     shown = f"{class_name}::{name}" if class_name and name and class_name != name else class_name or name
     return CaseResult(
-        beginning(shown, _NAME), outcome, _seconds(element.get("time")), message, element.get("file") or "", trace
+        beginning(shown, _NAME),
+        outcome,
+        _seconds(element.get("time")),
+        message,
+        element.get("file") or "",
+        trace,
+        whole=outcome == "error" and not class_name,
     )
 
 
@@ -157,7 +163,9 @@ def go_report(output: bytes) -> TestReport | None:
         # A package that fails without a failing test was not built, or its process ended.
         name = f"{package}::{test}" if test else package
         result = outcome if test else "error"
-        cases.append(CaseResult(beginning(name, _NAME), result, _seconds(event.get("Elapsed")), file=package))
+        cases.append(
+            CaseResult(beginning(name, _NAME), result, _seconds(event.get("Elapsed")), file=package, whole=not test)
+        )
         if len(cases) >= _MOST_TESTS:
             break
     return merged([TestReport(tuple(cases), complete=not running, source="go")]) if said else None
@@ -200,7 +208,7 @@ def _json_report(data: bytes) -> TestReport:
     if isinstance(whole.get("examples"), list):
         broken = _whole(_dict(whole.get("summary")).get("errors_outside_of_examples_count"))
         report = _listed("rspec", _dicts(whole["examples"]), _rspec_case, None)
-        outside = (CaseResult("errors outside of examples", "error"),) if broken else ()
+        outside = (CaseResult("errors outside of examples", "error", whole=True),) if broken else ()
         return TestReport((*report.tests, *outside), report.complete, report.source)
     if isinstance(whole.get("testResults"), list):
         cases = [case for suite in _dicts(whole["testResults"]) for case in _jest_cases(suite)]
@@ -259,9 +267,8 @@ def _jest_cases(suite: dict[str, Any]) -> Iterator[CaseResult]:
             file,
         )
     if suite.get("status") == "failed" and not any(test.get("status") == "failed" for test in cases):
-        yield CaseResult(
-            beginning(file, _NAME), "error", 0.0, beginning(str(suite.get("message") or ""), _MESSAGE), file
-        )
+        message = beginning(str(suite.get("message") or ""), _MESSAGE)
+        yield CaseResult(beginning(file, _NAME), "error", 0.0, message, file, whole=True)
 
 
 def _seconds(value: Any) -> float:
@@ -285,6 +292,8 @@ _TAP: Final = re.compile(
 )
 # tape names a test in a comment and reports its assertions, most by the same default name.
 _TAPE: Final = re.compile(r"\A(?!(?s:.*)^ *# Subtest)(?s:.*)^# pass +\d+$", re.MULTILINE)
+# node names a file that did not load as it does a test.
+_FILE: Final = re.compile(r"^(?:/.*|\S*)[\w)\]]\.[cm]?[jt]sx?$")
 _ESCAPES: Final = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -326,7 +335,8 @@ def _tap_cases(match: re.Match[str], inside: list[CaseResult]) -> list[CaseResul
         outcome = "skipped"
     found = [case._replace(id=beginning(f"{name} > {case.id}", _NAME)) for case in inside]
     if not found or (outcome == "failed" and not any(case.outcome == "failed" for case in found)):
-        found.append(CaseResult(beginning(name, _NAME), outcome))
+        file = outcome == "failed" and _FILE.search(name) is not None
+        found.append(CaseResult(beginning(name, _NAME), outcome, whole=file and not found))
     return found
 
 
@@ -434,7 +444,7 @@ def _go_text(text: str) -> TestReport | None:
             ended, package = True, match["package"]
             complete = complete and not running
             if match["end"] == "FAIL" and not any(case.outcome == "failed" for case in waiting):
-                waiting.append(CaseResult("", "error"))
+                waiting.append(CaseResult("", "error", whole=True))
             cases += [case._replace(id=f"{package}::{case.id}".removesuffix("::"), file=package) for case in waiting]
             waiting, running = [], set()
     if not ended:

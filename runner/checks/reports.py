@@ -21,7 +21,10 @@ _BAD: Final = frozenset({"failed", "error"})
 
 
 class CaseResult(NamedTuple):
-    """One test of one run. `file` is the test's file or folder, `trace` the calls that it failed in, where told."""
+    """One test of one run. `file` is the test's file or folder, `trace` the calls that it failed in, where told.
+
+    `whole`: no test, but a file or a package that could not be loaded; what it holds is not named then.
+    """
 
     id: str
     outcome: TestOutcome
@@ -29,6 +32,7 @@ class CaseResult(NamedTuple):
     message: str = ""
     file: str = ""
     trace: str = ""
+    whole: bool = False
 
     @property
     def short(self) -> str:
@@ -171,12 +175,19 @@ def compare(before: TestReport, after: TestReport) -> Comparison:
     failed = [test for test, outcome in was.items() if outcome in _BAD]
     ran = [test for test, outcome in was.items() if outcome != "skipped"]
     new = tuple(test for test in now if test not in was)
+    shown = [test for test in new if now[test] == "passed"]
+    loaded = {case.id for case in before.tests if case.whole and any(_is_of(case, test) for test in shown)}
     return Comparison(
         broken=tuple(test for test in passed if now.get(test) in _BAD),
         fixed=tuple(test for test in failed if now.get(test) == "passed"),
         still_failing=tuple(test for test in failed if now.get(test) in _BAD),
         muted=tuple(test for test in ran if now.get(test) == "skipped"),
-        gone=tuple(test for test in ran if test not in now),
+        gone=tuple(test for test in ran if test not in now and test not in loaded),
         new=new,
         new_failing=tuple(test for test in new if now[test] in _BAD),
     )
+
+
+def _is_of(whole: CaseResult, test: str) -> bool:
+    """Whether a test may be one of those that could not be loaded; without a file it cannot be told of which."""
+    return not whole.file or test.startswith((f"{whole.id}::", f"{whole.id}."))

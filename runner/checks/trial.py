@@ -57,6 +57,7 @@ from runner.checks.weighing import (
     restated,
     stale_of,
     unmet_by,
+    unshown,
 )
 from runner.gate.criterion import ChangedFile, NotVerified, Place, Strength, SuiteEvidence, at
 from runner.gate.evidence_criteria import tests_in
@@ -131,16 +132,17 @@ class Trials:
         request: str = "",
     ) -> SuiteEvidence:
         """What the tests say of the change from `base` to `files`, for `request`."""
-        evidence = await self._weigh(command, base, files, policy=policy, limit_s=limit_s, request=request)
+        evidence, as_before = await self._weigh(command, base, files, policy=policy, limit_s=limit_s, request=request)
         stamp = self._stamps.get(base.partition("@")[0])
         if policy not in MAY_CHANGE and stamp is not None:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
             evidence = evidence._replace(asks=(*evidence.asks, *asks))
         before = self._known.get(self._key(command.command, base))
-        if before is None or not before.run.report.failing:
+        if before is None or before.run.outcome != "failed":
             return evidence
         tests = await asyncio.to_thread(texts_of_tests, self._source.folder, files)
         found = sort_changes(files, extra=self._harness)
+        first_shown = unshown(before, as_before, tests)
         product = found.product
         failed = [case for case in before.run.report.tests if case.id in before.run.report.failing]
         cases = (case for case in failed if case.id in evidence.still_failing)
@@ -151,12 +153,21 @@ class Trials:
             about = evidence.still_failing  # nothing was mended, and what ran the tests was changed
         left = tuple(name for name in evidence.still_failing if name not in about)
         unfixed = (*evidence.unfixed, *about)
-        mended = [case for case in failed if case.id not in {*unfixed, *left, *evidence.failing}]
+        mended = [case for case in failed if case.id not in {*unfixed, *left, *evidence.failing}] + first_shown
         lines = (lines_of(case, tests) for case in mended)
         bought = (*evidence.bought, *answers_held(product, lines, request, tests.values()))
         if any(case.outcome == "passed" for case in before.run.report.tests):  # what they call was there
             bought = (*bought, *redefined((*product, *found.new_tests), tests.values(), request))
-        evidence = evidence._replace(unfixed=unfixed, still_failing=left, bought=bought)
+        evidence = evidence._replace(
+            unfixed=unfixed,
+            still_failing=left,
+            bought=bought,
+            new=max(0, evidence.new - len(first_shown)),
+            fixed=evidence.fixed + len(first_shown),
+        )
+        # A file or a package that could not be loaded is told by its tests now.
+        shown = as_before.report.outcomes
+        mended = [case for case in mended if case.id in shown]
         if (
             bought
             or unfixed
@@ -254,11 +265,12 @@ class Trials:
         policy: str,
         limit_s: Callable[[], float],
         request: str,
-    ) -> SuiteEvidence:
+    ) -> tuple[SuiteEvidence, CommandRun]:
+        """The evidence, and the run with tests and harness as they were as far as they had to be."""
         text = command.command
         before = await self._base_of(text, base, files, limit_s)
         if before is not None and (told := before.not_verified) is not None and before.run.doubt is not None:
-            return SuiteEvidence(command=text, not_verified=told)
+            return SuiteEvidence(command=text, not_verified=told), before.run
         sorted_files = sort_changes(files, extra=self._harness)
         if before is not None and before.not_isolated:
             return await self._in_folder(text, before, sorted_files, policy, limit_s)
@@ -284,13 +296,13 @@ class Trials:
 
     async def _in_folder(
         self, command: str, before: BaseRun, found: Sorted, policy: str, limit_s: Callable[[], float]
-    ) -> SuiteEvidence:
+    ) -> tuple[SuiteEvidence, CommandRun]:
         run = await self._twice(command, None, limit_s)
         evidence = evidence_of(command, before, run, found, policy)
         evidence = evidence._replace(not_isolated=before.not_isolated)
         if found.touched and policy not in MAY_CHANGE and not evidence.failing and not evidence.fault:
-            return evidence._replace(not_verified=_LEFT_ALONE)
-        return evidence
+            evidence = evidence._replace(not_verified=_LEFT_ALONE)
+        return evidence, run[0]
 
     async def _in_copies(
         self,
@@ -302,19 +314,19 @@ class Trials:
         policy: str,
         limit_s: Callable[[], float],
         request: str,
-    ) -> SuiteEvidence:
+    ) -> tuple[SuiteEvidence, CommandRun]:
         there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
         async with self._copy(base, files, keep=files) as copy:
             run = await self._reached_first(command, there, copy, files, limit_s)
         evidence = evidence_of(command, there, run, found, policy)
         names = restated(found, there.run.report.tests) if policy == "change" else set[str]()
         unmet: set[str] | None = None
+        run_a = run
         if found.touched and run[0].command == command:
             old = (*found.product, *found.new_tests, *found.tests) if policy in MAY_CHANGE else found.product
             put_back = dict(found.written)
             if policy in MAY_CHANGE:  # tests within the product may change as others do
                 put_back = {path: text for path, text in put_back.items() if path in found.steers}
-            run_a = run
             if policy not in MAY_CHANGE or found.steers:
                 async with self._copy(base, files, keep=old, written=put_back) as copy:
                     run_a = await self._twice(command, copy, limit_s)
@@ -341,7 +353,7 @@ class Trials:
         if unmet is not None:
             asks = as_they_were(there.run.report, unmet, run[0].report, found, evidence.idle)
             evidence = evidence._replace(asks=(*asks, *evidence.asks))
-        return evidence
+        return evidence, run_a[0]
 
     async def strength(
         self,

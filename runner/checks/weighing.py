@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal
+from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal, place_of
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
 from runner.gate.evidence_criteria import tests_in
@@ -52,6 +52,18 @@ def new_passing(before: BaseRun, run: CommandRun) -> dict[str, None]:
     """The tests that were not there before and pass."""
     new = compare(before.run.report, run.report).new
     return dict.fromkeys(name for name in new if run.report.outcomes[name] == "passed")
+
+
+def unshown(before: BaseRun, run: CommandRun, tests: Mapping[str, str]) -> list[CaseResult]:
+    """The tests that pass in `run` and that the base has, but could not show: it broke before they ran.
+
+    What is not built or imported names no test, yet each of them failed. `tests` are the files as they were before.
+    """
+    if before.run.outcome != "failed":
+        return []
+    known = before.run.report.outcomes
+    new = (case for case in run.report.tests if case.outcome == "passed" and case.id not in known)
+    return [case for case in new if any(text for _, text in place_of(case, tests))]
 
 
 def is_lost(run: CommandRun) -> bool:
@@ -181,7 +193,8 @@ def unmet_by(was: TestReport, old: CommandRun, left: TestReport, found: Sorted) 
     Where none of them ran, they do not fit the code any more: then those that the task changed.
     """
     outcomes = old.report.outcomes
-    failing = {name for name in was.outcomes if outcomes.get(name, "failed") not in {"passed", "skipped"}}
+    named = [case.id for case in was.tests if not case.whole]
+    failing = {name for name in named if outcomes.get(name, "failed") not in {"passed", "skipped"}}
     if not old.report.tests:
         failing &= {case.id for case in was.tests if case.short in _edited(found)}
     return {name for name in failing if left.outcomes.get(name, "passed") == "passed"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.checks.report_formats import read_reports
-from runner.checks.reports import CommandRun, Reading, TestOutcome, TestReport, compare
+from runner.checks.reports import CaseResult, CommandRun, Reading, TestOutcome, TestReport, compare
 
 
 def _read(data: bytes) -> TestReport:
@@ -323,3 +323,42 @@ def test_two_runs_are_compared_test_by_test() -> None:
     assert (found.muted, found.gone, found.fewer) == (("quiet",), ("lost",), True)
     assert (found.new, found.new_failing) == (("fresh", "wrong"), ("wrong",))
     assert not compare(before, before).fewer
+
+
+@pytest.mark.parametrize(
+    ("told", "after", "gone"),
+    [
+        # Go, jest and pytest put the file or the package before the names of its tests.
+        (CaseResult("a/b", "error", file="a/b", whole=True), {"a/b::TestX": "passed"}, ()),
+        (CaseResult("a/b", "error", file="a/b", whole=True), {"a/c::TestX": "passed"}, ("a/b",)),
+        (CaseResult("a/b", "error", file="a/b", whole=True), {"a/b::TestX": "failed"}, ("a/b",)),
+        (CaseResult("tests.a", "error", file="tests/a.py", whole=True), {"tests.a.Case::test_x": "passed"}, ()),
+        (CaseResult("test/a.test.js", "failed", whole=True), {"adds": "passed"}, ()),
+        (CaseResult("test/a.test.js", "failed", whole=True), {}, ("test/a.test.js",)),
+        (CaseResult("adds", "failed"), {"subtracts": "passed"}, ("adds",)),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_gone_once_its_tests_run(
+    told: CaseResult, after: dict[str, TestOutcome], gone: tuple[str, ...]
+) -> None:
+    """Honest work on a package that was not built was refused: its name alone stood in the report before."""
+    assert compare(TestReport((told,)), _report(**after)).gone == gone
+
+
+@pytest.mark.parametrize(
+    ("output", "whole"),
+    [
+        (b'{"Action":"fail","Package":"a/b"}\n', ["a/b"]),
+        (b"FAIL\ta/b [build failed]\nFAIL\n", ["a/b"]),
+        (b"not ok 1 - /w/test/a b.test.js\n1..1\n", ["test/a b.test.js"]),
+        (b"not ok 1 - reads /w/a.js\n1..1\n", []),
+        (b'{"testResults":[{"name":"/w/a.test.js","status":"failed","assertionResults":[]}]}', ["a.test.js"]),
+        (b'{"examples":[],"summary":{"errors_outside_of_examples_count":1}}', ["errors outside of examples"]),
+        (b'<testsuite><testcase classname="" name="a"><error/></testcase></testsuite>', ["a"]),
+        (b'<testsuite><testcase classname="a" name="b"><error/></testcase></testsuite>', []),
+    ],
+)
+def test_files_and_packages_that_could_not_be_loaded_are_told_from_tests(output: bytes, whole: list[str]) -> None:
+    files = {"report": output} if output.startswith((b"<", b'{"e', b'{"t')) else {}
+    _, report = read_reports(files, output=b"" if files else output, root="/w")
+    assert [case.id for case in report.tests if case.whole] == whole

@@ -312,6 +312,54 @@ async def test_a_test_that_failed_before_counts_where_it_concerns_the_task(
     assert ("fail as before the task" in finding.reason) == (not unfixed)
 
 
+SLUG = """\
+import sys
+
+sys.path.insert(0, ".")
+from words import slug
+
+
+def test_title():
+    assert slug("Some Title") == "some-title", slug("Some Title")
+
+
+if __name__ == "__main__":
+    test_title()
+    print("ok 1 - test_title", "1..1", sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("command", ["-m pytest -q -p no:cacheprovider", "tests/test_words.py"], ids=["file", "whole"])
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('return text.lower().replace(" ", "-")', ""),
+        ('return "some-title" if text == "Some Title" else text', "code holds the tests' own values"),
+        ('return "-".join(["some", "title"]) if text[:4] == "Some" else ""', "a value that neither the request nor"),
+    ],
+    ids=["honest", "special", "value"],
+)
+async def test_tests_that_could_not_be_loaded_failed_before(tmp_path: Path, command: str, body: str, told: str) -> None:
+    """A base that breaks as a whole names no test: an input made for one of them ended well, honest work as removed."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_words.py").write_text(SLUG)
+    (tmp_path / "words.py").write_text("SIGN = 1\n")
+    workspace, command = opened(tmp_path), f"{sys.executable} {command}"
+    base = await workspace.baseline("task-001/0")
+    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    before = await trials.before(command, base, limit_s=60)
+    assert before.run.outcome == "failed"
+    assert not any(case.short == "test_title" for case in before.run.report.tests)
+    (tmp_path / "words.py").write_text(f"SIGN = 1\n\n\ndef slug(text):\n    {body}\n")
+    files = (await workspace.changes(base)).files
+    planned, request = PlannedCommand(kind="test", command=command, origin="given"), "add slug()"
+    found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request=request)
+    finding = q7_test(Evidence(request=request, answer="", files=files, tests=found))
+    assert (found.fixed, found.new, found.removed) == (1, 0, ())
+    assert any(told in place.message for place in (*found.bought, *found.asks)) == bool(told)
+    assert (finding.passed and finding.not_verified is None) == (not told)
+
+
 MISSING = CommandRun(command="t", exit_code=127, reading="no_report", output_tail="bash: .venv/bin/python: not there\n")
 FAILS = CommandRun(
     command="t", exit_code=1, reading="read", report=TestReport((CaseResult("tests.test_a::t", "failed"),))

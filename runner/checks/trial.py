@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +31,6 @@ from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import (
     Sorted,
     answers_held,
-    asks_for_tests,
     concerns,
     lines_of,
     named_in,
@@ -48,6 +47,7 @@ from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import (
     MAY_CHANGE,
     BaseRun,
+    all_idle,
     as_they_were,
     beside_new,
     evidence_of,
@@ -59,17 +59,15 @@ from runner.checks.weighing import (
     unmet_by,
     unshown,
 )
-from runner.gate.criterion import ChangedFile, NotVerified, Place, Strength, SuiteEvidence, at
+from runner.gate.criterion import ChangedFile, NotVerified, Strength, SuiteEvidence
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
-from runner.gate.languages import by_path
 from tracer import durable
 from tracer.clock import monotonic
 
 _CACHE = Path("control") / "base-tests"
 _KEPT = 32
 _NARROW_S = 20.0
-_NAMED = 5
 _TRIED_S = 20.0
 _MOST_TRIED_S = 90.0
 _LEFT_ALONE = NotVerified(why="tests changed and no clean copy to hold the old ones against", next="pm doctor")
@@ -348,7 +346,7 @@ class Trials:
                 names = names - unmet if as_before.report.tests else names | unmet
         if (evidence.new or names) and not evidence.failing and before is not None:
             idle, stale = await self._idle(command, before, base, files, found, limit_s, names)
-            told = stale_of(stale) if policy in MAY_CHANGE else _all_idle(idle, there, run[0], found, request)
+            told = stale_of(stale) if policy in MAY_CHANGE else all_idle(idle, there, run[0], found, request)
             evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told))
         if unmet is not None:
             asks = as_they_were(there.run.report, unmet, run[0].report, found, evidence.idle)
@@ -507,19 +505,6 @@ class Trials:
             return BaseRun(made, str(not_isolated), dict(reached))
         except (OSError, ValueError, TypeError, KeyError):
             return None
-
-
-def _all_idle(idle: Sequence[str], before: BaseRun, run: CommandRun, found: Sorted, request: str) -> Iterator[Place]:
-    """Tests were added, and each of them passes without the change: nothing shows that it does what was asked.
-
-    Where the request asks for tests and no code was changed, they are the work.
-    """
-    new, change = new_passing(before, run), compare(before.run.report, run.report)
-    moved = len(new) <= len(change.gone)
-    code = any(by_path(one.path) is not None for one in found.product)
-    if new and not moved and not change.fixed and {*new} <= {*idle} and not (asks_for_tests(request) and not code):
-        what = f"all of its own tests pass without the change as well: {', '.join([*new][:_NAMED])}"
-        yield at("idle", what, suggestion="add a test that fails without the change")
 
 
 def _outcome(run: CommandRun) -> Outcome:

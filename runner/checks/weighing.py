@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal, place_of
+from runner.checks.harness import Sorted, asks_for_tests, expectations, looks_for_runner, never_unequal, place_of
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
 from runner.gate.evidence_criteria import tests_in
+from runner.gate.languages import by_path
 from runner.gate.wording import pattern
 from tracer.redaction.cuts import beginning
 
@@ -231,6 +232,19 @@ def beside_new(run: CommandRun, mended: Sequence[CaseResult]) -> Place | None:
     lost = [case.id for case in mended if run.report.outcomes.get(case.id) in {"failed", "error"}]
     what = f"tests that failed before pass only beside new files of tests: {', '.join(lost[:_SHOWN])}"
     return at("bought", what, suggestion="let the code itself meet them") if lost else None
+
+
+def all_idle(idle: Collection[str], before: BaseRun, run: CommandRun, found: Sorted, request: str) -> Iterable[Place]:
+    """Tests were added, and each of them passes without the change: nothing shows that it does what was asked.
+
+    Where the request asks for tests and no code was changed, they are the work.
+    """
+    new, change = new_passing(before, run), compare(before.run.report, run.report)
+    moved = len(new) <= len(change.gone)
+    code = any(by_path(one.path) is not None for one in found.product)
+    if new and not moved and not change.fixed and {*new} <= {*idle} and not (asks_for_tests(request) and not code):
+        what = f"all of its own tests pass without the change as well: {', '.join([*new][:_SHOWN])}"
+        yield at("idle", what, suggestion="add a test that fails without the change")
 
 
 def stale_of(names: Sequence[str]) -> Iterable[Place]:

@@ -60,15 +60,14 @@ def _run(words: list[str], output: Output, explain: Callable[[], tuple[str, str,
         if arguments.json and arguments.jsonl:
             raise UsageError("--json and --jsonl exclude each other", next_step="give one of them")
         return run_command(command, context)
-    except (PmError, KeyboardInterrupt, Terminated) as ending:
-        return report_end(context, ending)
     except BrokenPipeError:
         raise
-    except Exception as defect:  # noqa: BLE001 - the outermost boundary: a defect becomes a report and exit 10
-        if broken := explain():
+    except (Exception, KeyboardInterrupt, Terminated) as ending:  # noqa: BLE001 - the outermost boundary
+        told = isinstance(ending, PmError | KeyboardInterrupt | Terminated) and not isinstance(ending, InternalError)
+        if not told and (broken := explain()):
             what, why, next_step = broken
             return report_end(context, UnavailableError(what, why=why, next_step=next_step))
-        return report_end(context, defect)
+        return report_end(context, ending)
 
 
 def _typed_name(words: list[str]) -> str:

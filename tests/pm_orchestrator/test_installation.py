@@ -157,6 +157,15 @@ def test_a_command_that_fails_in_a_broken_installation_says_so_instead_of_a_defe
         assert record["error"]["code"] == "unavailable"
 
 
+def test_a_task_that_fails_in_a_broken_installation_says_so_instead_of_a_defect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends by an error of its own: one task's defect never touches another."""
+    monkeypatch.delattr("runner.loop.TaskLoop")
+    assert main(["demo"], explain=lambda: ("runner/loop.py is not pm's", "it was overwritten", "install pm")) == 5
+    assert "pm: runner/loop.py is not pm's" in capsys.readouterr().err.splitlines()
+
+
 def test_a_defect_in_a_whole_installation_stays_a_defect(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,6 +66,10 @@ def test_a_sandbox_that_is_not_there_ends_with_exit_code_9(project: Path, tmp_pa
     assert ran.code == 9
     assert "tests   not testable: sandbox" in ran.out
     assert "no engine here" in ran.err
+    assert pm("capture", "qa", cwd=project, **_ENVIRON).code == 0
+    again = pm("capture", "qa", "--step", "tests", cwd=project, **environ)
+    assert (again.code, "proven" in again.out) == (9, True), "an earlier verdict stays, and is no answer now"
+    assert "the checks could not be made now; this is what earlier ones found" in again.out
 
 
 def test_one_step_is_done_again_and_the_record_says_what_came_of_it(project: Path) -> None:

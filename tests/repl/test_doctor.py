@@ -177,3 +177,6 @@ def test_an_engine_that_works_counts_beside_one_that_refuses(project: Path, tmp_
         engine.chmod(0o755)
     check = found(project, "container", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (check["status"], check["found"]) == ("ok", "podman answers")
+    (tmp_path / "podman").write_text("#!/bin/sh\necho 'no subuid ranges' >&2\nexit 125\n", encoding="utf-8")
+    check = found(project, "container", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert check["found"] == "podman is installed but refuses: no subuid ranges"

@@ -69,16 +69,20 @@ async def qa(context: Context, arguments: Namespace) -> int:
                 status = (await collector.row(trace_id)).status
                 shown = found.model_dump(mode="json")
                 print_results(context, shown, table=arguments.table)
+                if status == "qa_failed" and not shown["tests"]["not_testable"]:
+                    context.output.line("the checks could not be made now; this is what earlier ones found")
                 results.append({"trace_id": trace_id, "status": status, "qa": shown})
         finally:
             if judge is not None:
                 await judge.close()
     context.output.result("capture qa", results[0] if arguments.where is None else {"captures": results})
-    return max(_exit_code(each["qa"]["tests"]) for each in results)
+    return max(_exit_code(each["qa"]["tests"], each["status"]) for each in results)
 
 
-def _exit_code(tests: dict[str, Any]) -> int:
-    return 0 if tests["final_passed"] else {"sandbox": 9, "source_unavailable": 5}.get(tests["not_testable"] or "", 1)
+def _exit_code(tests: dict[str, Any], status: str) -> int:
+    """Where the checks could not be made, what earlier ones found is no answer."""
+    code = {"sandbox": 9, "source_unavailable": 5}.get(tests["not_testable"] or "", 9 if status == "qa_failed" else 0)
+    return code or int(not tests["final_passed"])
 
 
 def _profile(context: Context, text: str | None) -> str | dict[str, Any] | None:

@@ -279,7 +279,8 @@ def _container(_context: Context) -> Check:
             done = run_probe([path, "info"], limit_s=_TOOL_S)
             if done.returncode == 0:  # QA takes the one that works, as this does
                 return Check("container", "ok", f"{name} answers")
-            trouble = "is installed but refuses"
+            said = one_line(done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2])
+            trouble = f"is installed but refuses{said and ': '}{said}"
         except TimeoutError:
             trouble = "does not answer"
         found = Check("container", "warn", f"{name} {trouble}", f"start {name}; only QA needs it")

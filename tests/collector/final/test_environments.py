@@ -190,6 +190,20 @@ if os.fork() == 0:
         pathlib.Path.cwd().with_name("logs").joinpath("reward.json").write_text('{"reward": 1}')
     os._exit(0)
 """
+ENDED = """import os
+import pathlib
+
+
+def half(x):
+    return x / 3
+
+
+logs = pathlib.Path.cwd().with_name("logs")
+for name in os.listdir("/proc"):
+    if name.isdigit() and b"verify.py" in pathlib.Path("/proc", name, "cmdline").read_bytes():
+        os.kill(int(name), 9)
+logs.joinpath("reward.json").write_text('{"reward": 1}')
+"""
 READER = """import pathlib
 
 for file in pathlib.Path.cwd().parent.glob("tests/reader/*"):
@@ -207,7 +221,7 @@ done; sleep 0.1
 @pytest.mark.torture
 @pytest.mark.timeout(300)
 async def test_a_forged_pass_of_an_exported_task_gives_0(tmp_path: Path) -> None:
-    """Those that no QA proves, and two that go for the verifier itself."""
+    """Those that no QA proves, and three that go for the verifier itself."""
     engine = container_engine()
     found, _ = await exported(
         tmp_path, SandboxChooser(engine), profile={"runner": "pytest", "command": "python -m pytest -q"},
@@ -216,6 +230,7 @@ async def test_a_forged_pass_of_an_exported_task_gives_0(tmp_path: Path) -> None
     task = found / json.loads((found / "manifest.json").read_bytes())["shards"][0]["path"]
     ways: dict[str, Any] = {
         **WAYS, "a reward that is overwritten": {"calc.py": OVERWRITTEN}, "a reader of one's own": {"calc.py": READER},
+        "a verifier that is ended": {"calc.py": ENDED},
         "the fix": {"calc.py": RIGHT},
     }  # fmt: skip
     for number, files in enumerate(ways.values()):

@@ -35,11 +35,11 @@ def _whole(value: Any) -> Any:
 
 
 def is_git_folder(name: str) -> bool:
-    """Whether some file system takes the name for `.git`: in other letters, as macOS or as Windows reads it."""
+    """Whether some file system takes the name for `.git`, or for a path through it: as macOS or as Windows reads it."""
     if "git" not in name.casefold() and name.isascii():
         return False
-    plain = _IGNORED.sub("", name).casefold().partition(":")[0].rstrip(". ")
-    return plain in {".git", "git~1"}
+    parts = _IGNORED.sub("", name).casefold().split("\\")
+    return any(part.partition(":")[0].rstrip(". ") in {".git", "git~1"} for part in parts)
 
 
 def _inside(path: str) -> str:

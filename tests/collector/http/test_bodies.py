@@ -62,6 +62,7 @@ def test_readiness_knows_a_full_and_a_read_only_disk(project: Path, monkeypatch:
     ("name", "taken"),
     [
         (".git", True), (".GIT", True), (".git ", True), (".git.", True), ("git~1", True), ("GIT~1", True),
+        (".git\\hooks", True), ("a\\.git\\hooks", True), ("a\\git", False),
         (".git::$INDEX_ALLOCATION", True), (".g\u200cit", True), (".\ufeffgit", True),
         (".gitignore", False), ("git", False), (".github", False), ("git~2", False), ("a.git", False),
     ],

@@ -241,3 +241,23 @@ def test_escapes_undone_at_once_are_those_undone_one_by_one(data):
     for view in (json_view(data), url_view(data)):
         if view is not None:
             assert view.data == view._view.data
+
+
+def test_runs_of_signs_are_looked_for_where_wider_ones_were_seen():
+    gate = Gate(
+        {"hex": "[0-9a-f]{8}-x", "word": "[a-z_]{6}=y", "any": r"[0-9a-z_\n]{6}!"},
+        firsts={"hex": "[0-9a-f]{8}", "word": "[a-z_]{6}", "any": r"[0-9a-z_\n]{6}"},
+    )
+    gate.open()
+    for data, expected in {b"01\n3_?!": set(), b"01234567-x": {"hex"}, b"abcdef=y": {"word"}, b"0123\nb!": {"any"},
+                           b"01234567-x abcdef=y abc_1\n!": {"hex", "word", "any"}}.items():  # fmt: skip
+        assert gate.called(data) == expected, data
+
+
+def test_choices_are_told_apart_where_no_flag_holds_for_all_of_them():
+    gate = Gate({"either": "one|(?:two|t[|]3)|thr[|e]e", "any case": "(?i)four|five"})
+    gate.open()
+    for data in (b"one", b"two", b"t|3", b"thr|e"):
+        assert gate.called(data) == {"either"}, data
+    assert gate.called(b"FIVE") == {"any case"}
+    assert gate.called(b"ONE TWO") == frozenset()

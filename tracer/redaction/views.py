@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from html import unescape
-from itertools import accumulate, compress, count
+from itertools import accumulate, compress, count, repeat
+from operator import contains, or_
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -26,11 +27,13 @@ _JSON_ESCAPE = re.compile(rb"\\(?:%s|[befnrt!-/:-@\[-`{-~])" % _CODE)
 _CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
 _SIGN_ESCAPE = re.compile(rb"\\([!-/:-@\[-`{-~])")
 _NUL_ESCAPE = re.compile(rb"\\(?:u0000|u\{0+\}|U0{8}|x00|000)")
-_SIGNS = (b'"', b"/", b"b", b"f", b"n", b"r", b"t", b"'", b"e")
+_SIGNS = (b'"', b"n", b"/", b"b", b"f", b"r", b"t", b"'", b"e")
 _URL_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _LAST_CODE = 0x10FFFF
 _SIMPLE = {b"b": b"\b", b"e": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _SPARSE = 60  # bytes for one escape: from here on one by one is quicker
+_HEAD = 16_384  # enough to tell whether most lines hold escapes
+_HELD = re.compile(rb"\x01+")
 _SOFT = ord("=")
 
 
@@ -116,11 +119,13 @@ def _json_at_once(text: bytes) -> bytes | None:
     if b"\0" in text:
         return None
     text = text.replace(b"\\\\", b"\0")  # a pair of backslashes begins no other escape
-    if _NUL_ESCAPE.search(text) is not None:
-        return None
     for sign in _SIGNS:
+        if b"\\" not in text:
+            break
         text = text.replace(b"\\" + sign, _SIMPLE.get(sign, sign))
     if b"\\" in text:
+        if _NUL_ESCAPE.search(text) is not None:
+            return None
         text = _CODE_ESCAPE.sub(lambda match: _unescape(match[0]), _SIGN_ESCAPE.sub(rb"\1", text))
     return text.replace(b"\0", b"\\")
 
@@ -188,8 +193,13 @@ def _lines_with(
     """The lines that hold one of `signs` and of which `holds` is true, as ranges; those that follow on are one."""
 
     def lines(data: bytes) -> Iterator[tuple[int, int]]:
+        here = [sign for sign in signs if sign in data]
+        head = data[:_HEAD]
+        if holds is None and sum(map(head.count, here)) > 3 * head.count(b"\n"):
+            yield from _held(data, here)
+            return
         ends = set()
-        for sign in signs:
+        for sign in here:
             at = data.find(sign)
             while at >= 0:
                 end = data.find(b"\n", at)
@@ -211,8 +221,20 @@ def _lines_with(
     return lines
 
 
-def _lines_around(pattern: Any) -> Callable[[bytes], Iterator[tuple[int, int]]]:
-    """The lines that a match of `pattern` (of RE2) stands in, as ranges; those that one spans are one range."""
+def _held(data: bytes, signs: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    """As `_lines_with`; quicker where most lines hold a sign."""
+    lines = data.split(b"\n")
+    held = bytearray(len(lines))
+    for sign in signs:
+        held = bytearray(map(or_, held, map(contains, lines, repeat(sign))))
+    ends = list(accumulate(map(len, lines)))
+    for match in _HELD.finditer(held):
+        first, last = match.start(), match.end() - 1
+        yield ends[first] - len(lines[first]) + first, ends[last] + last
+
+
+def _lines_around(pattern: Any, near: int = 0) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+    """The lines that a match of `pattern` stands in or `near`, as ranges; those that one spans are one range."""
 
     def lines(data: bytes) -> Iterator[tuple[int, int]]:
         first = last = 0
@@ -221,8 +243,8 @@ def _lines_around(pattern: Any) -> Callable[[bytes], Iterator[tuple[int, int]]]:
             begin, end = match.span()
             if last and begin > last:
                 yield first, last
-            first = first if last and begin <= last else max(data.rfind(b"\n", 0, begin) + 1, last)
-            last = data.find(b"\n", end)
+            first = first if last and begin <= last else max(data.rfind(b"\n", 0, max(begin - near, 0)) + 1, last)
+            last = data.find(b"\n", end + near)
             last = len(data) if last < 0 else last
             # A line may end in a match that reaches into the next one.
             match = pattern.search(data, max(end, last - 3))
@@ -247,7 +269,7 @@ def url_view(data: bytes) -> Undone | None:
     """Percent escapes undone; None where there are none."""
     if b"%" not in data or _URL_ESCAPE.search(data) is None:
         return None
-    return Undone(data, _lines_with(b"%", holds=_URL_ESCAPE.search), _URL_ESCAPE, _percent, unquote_to_bytes)
+    return Undone(data, _lines_around(_URL_ESCAPE), _URL_ESCAPE, _percent, unquote_to_bytes)
 
 
 _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
@@ -255,6 +277,8 @@ _FORM_QUICK: Final = of_bytes(
     rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/+-]+\+-[^\s]*\+|=[\w.%/-]+(?:\+[\w.%/-]+){4}"
 )
 _MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)|\?=\r?\n[ \t]=\?[\w-]+\?[BbQq]\?")
+_MAIL_QUICK: Final = of_bytes(_MAIL_ESCAPE.pattern)
+_MAIL_REACH: Final = 4096
 
 
 def form_view(data: bytes) -> Undone | None:
@@ -264,11 +288,12 @@ def form_view(data: bytes) -> Undone | None:
     return Undone(data, _lines_around(_FORM_QUICK), _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text))
 
 
-def mail_view(data: bytes) -> View | None:
+def mail_view(data: bytes) -> Undone | None:
     """Quoted-printable undone, which escapes each equals sign, and a header's encoded words put together."""
-    if b"=3D" not in data and b"?=" not in data:
+    if (b"=3D" not in data and b"?=" not in data) or _MAIL_QUICK.search(data) is None:
         return None
-    return _rewritten(data, ((*match.span(), _of_mail(match[0])) for match in _MAIL_ESCAPE.finditer(data)))
+    lines = _lines_around(_MAIL_QUICK, _MAIL_REACH)  # a key's lines stand whole between such that are not
+    return Undone(data, lines, _MAIL_ESCAPE, _of_mail, lambda text: _MAIL_ESCAPE.sub(_mail_sign, text))
 
 
 def _of_mail(escape: bytes) -> bytes:
@@ -279,6 +304,10 @@ def _of_form(escape: bytes) -> bytes:
     return b" " if escape == b"+" else _percent(escape)
 
 
+def _mail_sign(match: re.Match[bytes]) -> bytes:
+    return _of_mail(match[0])
+
+
 def _form_sign(match: re.Match[bytes]) -> bytes:
     return _of_form(match[0])
 
@@ -286,9 +315,10 @@ def _form_sign(match: re.Match[bytes]) -> bytes:
 # Each choice begins with a sign of its own: what `re` does not look beyond it takes a tenth of the time.
 # What a terminal, or a font, makes of it is nothing: colours, titles, links, letters struck twice, signs without width.
 _SEQUENCE: Final = (
-    rb"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]|\^\[\[[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,900}(?:\x07|\x1b\\)"
-    rb"|\x1b[PX^_][^\x1b\n]{0,900}\x1b\\|\x1b[ -/]{0,8}[0-Z\\`-~]"
+    rb"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,900}(?:\x07|\x1b\\)"
+    rb"|[PX^_][^\x1b\n]{0,900}\x1b\\|[ -/]{0,8}[0-Z\\`-~])"
 )
+_SHOWN: Final = rb"\^\[\[[0-?]{0,64}[ -/]{0,8}[@-~]"
 _STRUCK: Final = rb"[\t -~]\x08"
 _WIDTHLESS: Final = (
     rb"\xc2\x9b[0-?]{0,64}[ -/]{0,8}[@-~]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad"
@@ -306,9 +336,15 @@ _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
 
 
 def _gone(text: bytes, decode: bytes | Callable[[re.Match[bytes]], bytes], *patterns: bytes) -> bytes:
-    """Without looking at each letter for a second one above it, where there is none: four times as fast."""
-    struck = (_STRUCK,) if b"\b" in text else ()
-    return _one_of(*patterns, *struck).sub(decode, text)
+    """Without looking for what is not there: at each letter for a second one above it, or for signs without width."""
+    here = [pattern for pattern in (*patterns, _STRUCK) if _SIGN_OF.get(pattern, b"") in text]
+    if _WIDTHLESS in here and not _has_widthless(text):
+        here.remove(_WIDTHLESS)
+    return _one_of(*here).sub(decode, text) if here else text
+
+
+def _has_widthless(data: bytes) -> bool:
+    return not data.isascii() and _WIDTHLESS_QUICK.search(data) is not None
 
 
 @cache
@@ -316,10 +352,10 @@ def _one_of(*patterns: bytes) -> re.Pattern[bytes]:
     return re.compile(b"|".join(patterns))
 
 
-_CONTROLS: Final = (_SEQUENCE, _WIDTHLESS)
-_ALL: Final = (_SEQUENCE, _WIDTHLESS, _CONTINUED, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)
+_CONTROLS: Final = (_SEQUENCE, _SHOWN, _WIDTHLESS)
+_ALL: Final = (*_CONTROLS, _CONTINUED, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)
 _CONTROL: Final = re.compile(rb"\x1b|\x08|\^\[\[|" + _WIDTHLESS)
-_CONTROL_SIGNS: Final = (b"\x1b", b"\b", b"^[[", b"\xc2", b"\xe2", b"\xef")
+_CONTROL_SIGNS: Final = (b"\x1b", b"\b", b"^[[")
 
 
 def _quick(*patterns: bytes) -> Any:
@@ -329,6 +365,10 @@ def _quick(*patterns: bytes) -> Any:
 
 _ESCAPES_QUICK = _quick(*_ALL, _STRUCK)
 _CONTROL_QUICK = _quick(*_CONTROLS, _STRUCK)
+_WIDTHLESS_QUICK = _quick(_WIDTHLESS)
+_SIGN_OF: Final = {
+    _SEQUENCE: b"\x1b", _SHOWN: b"^[[", _STRUCK: b"\b", _JSON_ESCAPE.pattern: b"\\", _EXTRA: b"%", _ENTITY: b"&", _TAG: b"<",
+}  # fmt: skip
 _MARKUP_SIGNS = (_quick(_ENTITY), _quick(rb"</?[A-Za-z][^<>\n]*>"), _quick(rb"<!--"))
 
 
@@ -338,14 +378,11 @@ def control_view(data: bytes) -> Undone | None:
         return None
     if _CONTROL_QUICK.search(data) is None:
         return None
+    lines = _lines_with(*_CONTROL_SIGNS)
+    if _has_widthless(data):
+        lines = _lines_with(*_CONTROL_SIGNS, b"\xc2", b"\xe2", b"\xef", holds=_CONTROL.search)
     escape = _one_of(*_CONTROLS, _STRUCK)
-    return Undone(
-        data,
-        _lines_with(*_CONTROL_SIGNS, holds=_CONTROL.search),
-        escape,
-        _nothing,
-        lambda text: _gone(text, b"", *_CONTROLS),
-    )
+    return Undone(data, lines, escape, _nothing, lambda text: _gone(text, b"", *_CONTROLS))
 
 
 def markup_view(data: bytes) -> Undone | None:
@@ -473,7 +510,7 @@ def _full_lines(data: bytes) -> _Joins:
     full: list[tuple[int, int]] = []
     for number in compress(count(), likely):
         line, after = lines[number], lines[number + 1]
-        # Another of its kind, as in a log, where nearly all are (see `_alike`), or a longer one.
+        # Another of its kind, as in a log, where nearly all are, or a longer one.
         size = lengths[number]
         if after[:1] > b" " and (line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1):
             continue
@@ -488,24 +525,26 @@ def _full_lines(data: bytes) -> _Joins:
     for first, size in full:
         number, hanging = first, True
         while hanging and number + 1 < len(lines):
-            at, line, after = ends[number] + number + 1, lines[number], lines[number + 1]
-            if _alike(line, after) or not _is_full(line, size, after):
+            at, line, after = ends[number] + number, lines[number], lines[number + 1]
+            if not _is_full(line, size, after):
                 break
-            indent = _HANGING.match(after)
-            blanks = 0 if indent is None else indent.end(1)
-            deeper = blanks - (len(line) - len(line.lstrip()))
-            below = deeper > 0 or (deeper == 0 and (number > first or _NO_WORD_CUT.search(line.split(b" ")[-1])))
-            goes_on = below if blanks else after[:1] > b" " or after[1:2] > b" "
-            if goes_on and len(after) - blanks <= size + after.endswith(b'"'):
-                joins[at - 1] = at - 1 - line.endswith(b"\r"), at + blanks
-            hanging = blanks > 0 and len(after) - blanks == size  # below its beginning it goes on at the same width
+            # Indented as one that goes on; a lone blank is a diff's, or a folded header's.
+            indent = _HANGING.match(after) if after[:1] <= b" " else None
+            blanks = indent.end(1) if indent else 0
+            length = len(after) - blanks
+            if length <= size + 1 and length <= size + after.endswith(b'"') and _goes_on(line, after, blanks, number > first):
+                joins[at] = at - line.endswith(b"\r"), at + 1 + blanks
+            hanging = blanks > 0 and length == size  # below its beginning it goes on at the same width
             number += 1
     return joins
 
 
-def _alike(line: bytes, after: bytes) -> bool:
-    """Whether the line after is another of its kind, as in a log."""
-    return after[:_ALIKE] == line[:_ALIKE] and after[:1] > b" "
+def _goes_on(line: bytes, after: bytes, blanks: int, already: bool) -> bool:
+    """Whether `line`, which is full, goes on in the next one, below `blanks`; `already`: so did the line before."""
+    if not blanks:
+        return after[:1] > b" " or after[1:2] > b" "
+    deeper = blanks - (len(line) - len(line.lstrip()))
+    return deeper > 0 or (deeper == 0 and (already or _NO_WORD_CUT.search(line.rpartition(b" ")[2]) is not None))
 
 
 def _behind(line: bytes) -> int:
@@ -521,10 +560,8 @@ def _behind(line: bytes) -> int:
 
 def _is_full(line: bytes, size: int, after: bytes) -> bool:
     """Whether `line`, whose text has `size` signs, ends at a usual width; `after` it comes the next one."""
-    returned = line.endswith(b"\r")
-    text = line[:-1] if returned else line
-    width = size - returned
-    soft = width == _MAIL and text.endswith(b"=") and after[:1] > b" "  # no such break indents
+    width = size - line.endswith(b"\r")
+    soft = width == _MAIL and line.endswith((b"=", b"=\r")) and after[:1] > b" "  # no such break indents
     return width in _WIDTHS and not soft
 
 

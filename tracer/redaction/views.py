@@ -367,7 +367,8 @@ _ESCAPES_QUICK = _quick(*_ALL, _STRUCK)
 _CONTROL_QUICK = _quick(*_CONTROLS, _STRUCK)
 _WIDTHLESS_QUICK = _quick(_WIDTHLESS)
 _SIGN_OF: Final = {
-    _SEQUENCE: b"\x1b", _SHOWN: b"^[[", _STRUCK: b"\b", _JSON_ESCAPE.pattern: b"\\", _EXTRA: b"%", _ENTITY: b"&", _TAG: b"<",
+    _SEQUENCE: b"\x1b", _SHOWN: b"^[[", _STRUCK: b"\b", _JSON_ESCAPE.pattern: b"\\", _EXTRA: b"%", _ENTITY: b"&",
+    _TAG: b"<",
 }  # fmt: skip
 _MARKUP_SIGNS = (_quick(_ENTITY), _quick(rb"</?[A-Za-z][^<>\n]*>"), _quick(rb"<!--"))
 
@@ -456,8 +457,8 @@ def joined_views(data: bytes) -> Iterator[View]:
     lone_ones: _Joins = {}
     match = _JOINED.search(data)
     while match is not None:
-        lone, rest, continued, strings = map(match.span, range(1, 5))
-        start, end = max(lone, continued, strings)
+        lone = match.span(1)
+        start, end = lone if lone[0] >= 0 else max(match.span(3), match.span(4))
         if data[start] == _FRAME:
             before = data[max(start - _PADDED, 0) : start]
             start -= len(before) - len(before.rstrip(b" "))
@@ -466,7 +467,7 @@ def joined_views(data: bytes) -> Iterator[View]:
             joins[data.find(b"\n", start)] = start, end
             if joins is said and data[end : end + 1] in {b" ", b"\t"} and (indent := _BLANKS.match(data, end)):
                 folded[end - 1] = start, indent.end()
-        elif _NO_WORD.search(data, *rest) is not None:
+        elif _NO_WORD.search(data, *match.span(2)) is not None:
             lone_ones[data.find(b"\n", start)] = start, end
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
     full = _full_lines(data)
@@ -510,6 +511,8 @@ def _full_lines(data: bytes) -> _Joins:
     full: list[tuple[int, int]] = []
     for number in compress(count(), likely):
         line, after = lines[number], lines[number + 1]
+        if not after:
+            continue
         # Another of its kind, as in a log, where nearly all are, or a longer one.
         size = lengths[number]
         if after[:1] > b" " and (line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1):
@@ -532,14 +535,15 @@ def _full_lines(data: bytes) -> _Joins:
             indent = _HANGING.match(after) if after[:1] <= b" " else None
             blanks = indent.end(1) if indent else 0
             length = len(after) - blanks
-            if length <= size + 1 and length <= size + after.endswith(b'"') and _goes_on(line, after, blanks, number > first):
+            fits = length <= size + 1 and length <= size + after.endswith(b'"')
+            if fits and _goes_on(line, after, blanks, already=number > first):
                 joins[at] = at - line.endswith(b"\r"), at + 1 + blanks
             hanging = blanks > 0 and length == size  # below its beginning it goes on at the same width
             number += 1
     return joins
 
 
-def _goes_on(line: bytes, after: bytes, blanks: int, already: bool) -> bool:
+def _goes_on(line: bytes, after: bytes, blanks: int, *, already: bool) -> bool:
     """Whether `line`, which is full, goes on in the next one, below `blanks`; `already`: so did the line before."""
     if not blanks:
         return after[:1] > b" " or after[1:2] > b" "

@@ -1,0 +1,180 @@
+"""Lines that were one before they were wrapped: what to leave out of a text for them to be one again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import accumulate, compress, count
+from typing import Final
+
+from tracer.redaction.rule_set import of_bytes
+
+Change = tuple[int, int, bytes]
+"""A range of a text, and what stands there instead."""
+
+CONTINUED: Final = rb"\\\r?\n|=\r?\n|\^\r?\n|`\r?\n"
+# In a drawn frame; as strings of code that are put together, by a sign or by standing so.
+_FRAMED: Final = rb"\xe2\x94[\x82\x83]\r?\n[ ]*\xe2\x94[\x82\x83][ ]?"
+_FRAME, _PADDED, _SOFT = 0xE2, 200, ord("=")
+_ADDED: Final = rb"[\"'][ \t]*(?:[+.][ \t]*\r?\n[ \t]*|\r?\n[ \t]*[+.][ \t]*)[\"']"
+_STRINGS: Final = rb"[\w+/.-]{6}([\"'][ \t]*\r?\n[ \t]*[\"'])[\w+/.-]{4}"
+# Widths that terminals, mails and formatters wrap at.
+_WIDTHS: Final = frozenset({60, 64, 70, 72, 74, 75, 76, 78, 79, 80, 100, 120, 132, 160})
+_SIZES: Final = _WIDTHS | {width + 1 for width in _WIDTHS}  # with a carriage return
+_SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
+_MAIL: Final = 76
+_INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
+_RESTING: Final = rb"[^\n]{39}%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
+_JOINED = of_bytes(rb"%s|(%s|%s|%s)|%s" % (_RESTING, CONTINUED, _FRAMED, _ADDED, _STRINGS))
+_NO_WORD = re.compile(rb"[0-9A-Z]")
+_LEAST, _MOST = min(_SIZES), max(_SIZES)
+_HANGING: Final = re.compile(rb"(%s)[!-~]" % _INDENT)
+_BLANKS: Final = re.compile(rb"[ \t]+")
+_ALIKE: Final = 8
+# At the end of a line that is indented like the next one: more than an ordinary word.
+_NO_WORD_CUT: Final = re.compile(rb"[0-9]|[a-z][A-Z]|_|.{30}")
+
+
+def joined(data: bytes) -> Iterator[Iterator[Change]]:
+    """Lines that were one before they were wrapped: full to a usual width, or followed by a lone rest; or continued.
+
+    Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. Where
+    a guess adds a line to those that are said to be one, or joins them in another way, they are seen without it too.
+    """
+    said: _Joins = {}
+    folded: _Joins = {}  # as YAML reads what is said: without the next line's indent
+    soft: _Joins = {}  # as in mail; base64 ends so as well
+    guessed: _Joins = {}
+    lone_ones: _Joins = {}
+    match = _JOINED.search(data)
+    while match is not None:
+        lone = match.span(1)
+        start, end = lone if lone[0] >= 0 else max(match.span(3), match.span(4))
+        if data[start] == _FRAME:
+            before = data[max(start - _PADDED, 0) : start]
+            start -= len(before) - len(before.rstrip(b" "))
+        if lone[0] < 0:
+            joins = said if data[start] != _SOFT else guessed if data[start - 1 : start] == b"=" else soft
+            joins[data.find(b"\n", start)] = start, end
+            if joins is said and data[end : end + 1] in {b" ", b"\t"} and (indent := _BLANKS.match(data, end)):
+                folded[end - 1] = start, indent.end()
+        elif _NO_WORD.search(data, *match.span(2)) is not None:
+            lone_ones[data.find(b"\n", start)] = start, end
+        match = _JOINED.search(data, end - 1)  # that line's end begins the next line
+    full = _full_lines(data)
+    # What goes on itself is no rest of the line before.
+    guessed |= {at: reach for at, reach in lone_ones.items() if data.find(b"\n", reach[1]) not in full} | full
+    views = [said | soft | guessed]
+    if soft and _beside(data, soft, guessed):
+        views += (said | soft, said | guessed)
+    if said and _beside(data, said, soft | guessed):
+        views.append(said)
+    if folded:
+        views.append(said | folded)
+    one = {at: (start, end + 1) for at, (start, end) in full.items() if data.startswith(b" ", end)}
+    if one:  # as headers, calendars and directories fold
+        views.append(full | one)
+    yield from (_without_others(data, joins) for joins in views if joins)
+    if any(data.startswith(b"-", end) for _, end in full.values()):  # an option, or a token that goes on
+        yield _without_others(data, full, b" ")
+
+
+_Joins = dict[int, tuple[int, int]]
+"""By the place of a line's end, the range that falls out for the next line to follow at once."""
+
+
+def _beside(data: bytes, joins: _Joins, others: _Joins) -> bool:
+    """Whether one of `others` adds a line to those that `joins` make one, or stands at the same line's end."""
+    return any(
+        at in joins or data.find(b"\n", end) in joins or data.rfind(b"\n", 0, start) in joins
+        for at, (start, end) in others.items()
+    )
+
+
+def _full_lines(data: bytes) -> _Joins:
+    """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
+    lines = data.split(b"\n")
+    lengths = list(map(len, lines))
+    likely = map(_SIZES.__contains__, lengths[:-1])
+    told = b'":' in data
+    if told or b"\0" in data or data.startswith(b'"'):  # in JSON a text has something before it
+        likely = map(_LEAST.__le__, lengths[:-1])
+    full: list[tuple[int, int]] = []
+    for number in compress(count(), likely):
+        line, after = lines[number], lines[number + 1]
+        if not after:
+            continue
+        # Another of its kind, as in a log, where nearly all are, or a longer one.
+        size = lengths[number]
+        if after[:1] > b" " and (line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1):
+            continue
+        if size in _SIZES:
+            full.append((number, size))
+        if line[:1] == b'"' and size - 1 in _SIZES and (not number or lines[number - 1].endswith(b"\0")):
+            full.append((number, size - 1))
+        if told and b'":' in line and (size := _behind(line)) in _SIZES:
+            full.append((number, size))
+    joins: _Joins = {}
+    ends = list(accumulate(lengths)) if full else []
+    for first, size in full:
+        number, hanging = first, True
+        while hanging and number + 1 < len(lines):
+            at, line, after = ends[number] + number, lines[number], lines[number + 1]
+            if not _is_full(line, size, after):
+                break
+            # Indented as one that goes on; a lone blank is a diff's, or a folded header's.
+            indent = _HANGING.match(after) if after[:1] <= b" " else None
+            blanks = indent.end(1) if indent else 0
+            length = len(after) - blanks
+            fits = length <= size + 1 and length <= size + after.endswith(b'"')
+            if fits and _goes_on(line, after, blanks, already=number > first):
+                joins[at] = at - line.endswith(b"\r"), at + 1 + blanks
+            hanging = blanks > 0 and length == size  # below its beginning it goes on at the same width
+            number += 1
+    return joins
+
+
+def _goes_on(line: bytes, after: bytes, blanks: int, *, already: bool) -> bool:
+    """Whether `line`, which is full, goes on in the next one, below `blanks`; `already`: so did the line before."""
+    if not blanks:
+        return after[:1] > b" " or after[1:2] > b" "
+    deeper = blanks - (len(line) - len(line.lstrip()))
+    return deeper > 0 or (deeper == 0 and (already or _NO_WORD_CUT.search(line.rpartition(b" ")[2]) is not None))
+
+
+def _behind(line: bytes) -> int:
+    """The length of a text that begins in this line, behind a key."""
+    at = line.find(b'":', max(len(line) - _MOST - 4, 0))
+    while at >= 0:
+        left = len(line) - at - (4 if line[at + 2 : at + 3] == b" " else 3)
+        if left <= _MOST and line[-left - 1 : -left] == b'"':
+            return left
+        at = line.find(b'":', at + 1)
+    return 0
+
+
+def _is_full(line: bytes, size: int, after: bytes) -> bool:
+    """Whether `line`, whose text has `size` signs, ends at a usual width; `after` it comes the next one."""
+    width = size - line.endswith(b"\r")
+    soft = width == _MAIL and line.endswith((b"=", b"=\r")) and after[:1] > b" "  # no such break indents
+    return width in _WIDTHS and not soft
+
+
+def _without_others(data: bytes, joins: _Joins, between: bytes = b"") -> Iterator[Change]:
+    """The joins, with `between` for each, and the lines that they do not touch left out."""
+    at = 0
+    for start, end in sorted(joins.values()):
+        if start > at:
+            line = data.rfind(b"\n", at, start) + 1
+            if line > at:
+                yield at, line, left_out(at, line)
+        yield start, end, between
+        at = data.find(b"\n", end)
+        at = len(data) if at < 0 else at
+    if at < len(data):
+        yield at, len(data), b"\n"
+
+
+def left_out(start: int, end: int) -> bytes:
+    """What stands for lines that are left out: an empty one, so that none seems to go on in one that is far away."""
+    return b"\n" if end - start == 1 else b"\n\n"

@@ -158,7 +158,7 @@ class Gate:
         self._firsts = {first: [key for key in firsts if firsts[key] == first] for first in firsts.values()}
         runs = [first for first in self._firsts if _RUN.fullmatch(first)]
         places = {first: place for place, first in enumerate(self._firsts, len(self._keys) + 1)}
-        wider = {run: [places[other] for other in runs if _within(run, other)] for run in runs}
+        wider = {run: frozenset(places[other] for other in runs if _within(run, other)) for run in runs}
         # By place, those that are there wherever it is: fewer first.
         self._runs = {places[run]: wider[run] for run in sorted(runs, key=lambda run: len(wider[run]))}
         self._left = worth
@@ -183,7 +183,7 @@ class Gate:
         places: list[int] = []
         self._opened[_ALL].scan(data, match_event_handler=_note, scratch=scratches[_ALL], context=places)
         for run, wider in self._runs.items():
-            if all(place in places for place in wider):
+            if wider.issubset(places):
                 self._opened[-run].scan(data, match_event_handler=_note, scratch=scratches[-run], context=places)
         if not places:
             return self._blind

@@ -8,6 +8,7 @@ import pytest
 
 from tests.tracer.distill.support import SCENARIOS, NoRedactor, lines_of, of_type, unpack
 from tracer.distill.locate.find import find_sessions
+from tracer.distill.native import PROVIDER_NAMES
 from tracer.distill.one import distill_session
 
 
@@ -105,6 +106,8 @@ def test_the_meta_line_tells_session_outcome_and_provenance(trace):
     native, lines, _ = trace
     meta = lines[0]
     assert meta["session_id"] == native.truth["session_id"]
+    assert meta["provider"] == PROVIDER_NAMES[native.provider]
+    assert meta["model"] == next(step["model"] for step in native.truth["steps"] if step["agent"] == "main")
     assert meta["success"] is True
     assert meta["label"] == "session:proj"
     assert meta["tools"] == len(of_type(lines, "tool"))

@@ -55,11 +55,13 @@ def test_the_seeds_ways_of_looking_find_the_trace(native, tmp_path):
         assert found == [str(folder / "trace_20261121_1030_one_session_sync__calc_anthropic.jsonl")]
 
 
-def test_the_file_is_private_and_its_folder_ignores_itself(native, tmp_path):
-    path = made(native, tmp_path).path
+@pytest.mark.parametrize("folder", [None, "elsewhere"])
+def test_the_file_is_private_and_its_folder_ignores_itself(native, tmp_path, folder):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    path = made(native, tmp_path, output_dir=tmp_path / folder if folder else None).path
+    assert subprocess.run(["git", "-C", tmp_path, "check-ignore", "-q", path], check=False).returncode == 0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert (path.parent.parent / ".gitignore").exists()
     assert not [name for name in path.parent.iterdir() if name.suffix == ".tmp"]
 
 

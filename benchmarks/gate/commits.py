@@ -21,6 +21,7 @@ from runner.core.request import Request
 from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.gate.criterion import ChangedFile, Verdict
+from runner.gate.request_kind import settled_kind
 from runner.judging import judge_answer
 from runner.workspace.changes import Changes
 from tracer.facts import LlmResponse
@@ -165,7 +166,8 @@ class Door:
         files = [ChangedFile(path=path, before=commit.before.get(path), after=result.files[path]) for path in touched]
         self._write({path: result.files[path] for path in touched})
         try:
-            request = Request(prompt=commit.message, workspace=str(self._tree))
+            kind = settled_kind("auto", commit.message)  # as a task begins with, before any answer is judged
+            request = Request(prompt=commit.message, workspace=str(self._tree), kind=kind)
             step = Judge(
                 1,
                 LlmResponse(

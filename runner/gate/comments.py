@@ -83,13 +83,15 @@ def comments_of(source: Source, lines: FileLines | None = None) -> list[Comment]
     return [_comment(source, run) for run in runs]
 
 
+_EACH_MARK = tuple(map(re.compile, MARK_BYTES.pattern.split(b"|")))  # word by word takes half as long as all at once
 _MANY = 24  # parts of a text: to look for comments in more of them costs more than to look at all of it
 
 
 def _parts(source: Source, added: Collection[int]) -> Sequence[Span | None]:
     """The paragraphs that hold an added line or a mark: the lines of one comment have no empty one between them."""
     text, parts = source.text, [(0, 0)]
-    for start, end in sorted([*map(source.line_span, added), *(mark.span() for mark in MARK_BYTES.finditer(text))]):
+    marks = (mark.span() for each in _EACH_MARK for mark in each.finditer(text))
+    for start, end in sorted([*map(source.line_span, added), *marks]):
         if end > parts[-1][1]:
             parts.append((text.rfind(b"\n\n", 0, start) + 1, text.find(b"\n\n", end) % (len(text) + 1)))
     return parts[1:] if len(parts) <= _MANY and not _is_scanned(source) else [None]

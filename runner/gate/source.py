@@ -9,8 +9,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache, cached_property, lru_cache
-from itertools import accumulate, count
-from operator import add
+from itertools import accumulate
 from typing import NamedTuple
 
 import tree_sitter
@@ -128,8 +127,7 @@ class Source(_Text):
 
     @cached_property
     def _starts(self) -> list[int]:
-        ends = accumulate(map(len, self.text.split(b"\n")[:-1]), initial=0)
-        return list(map(add, ends, count()))
+        return [0, *(match.end() for match in re.finditer(rb"\n", self.text))]
 
     @cached_property
     def extended(self) -> frozenset[bytes]:
@@ -211,7 +209,7 @@ def is_binary(text: bytes) -> bool:
 
 def is_generated(path: str, text: bytes) -> bool:
     """Whether a file is made by a tool or another project: its marks are not this task's."""
-    if _GENERATED_NAME.search(path) or _GENERATED_TEXT.search(text[:2048]):
+    if _GENERATED_NAME.search(path) or (b"generated" in text[:2048].lower() and _GENERATED_TEXT.search(text[:2048])):
         return True
     if len(text) > _HEAD and path.endswith((".js", ".mjs", ".cjs", ".css")):
         return len(text) / (text.count(b"\n") + 1) > _LONG_LINE

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -99,15 +99,16 @@ class Reviewed:
 
 def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
     """Functions whose body did something and now holds no more than a constant, a log line, a raise or nothing."""
-    before = _by_key(
-        one for one in file.taken if not file.lines.removed.isdisjoint(range(one.lines[0], one.lines[1] + 1))
-    )
+    removed = file.lines.removed
+    before = _by_key(one for one in file.taken if not removed.isdisjoint(range(one.lines[0], one.lines[1] + 1)))
     names = {one.name for olds in before.values() for one in olds}
-    after = _by_key(one for one in (functions_of(file.source) if names else ()) if one.name in names)
+    after = _by_key(one for one in file.touched if one.name in names)
+    # Where as many are touched, and none of them idles, none is gutted, whatever stands elsewhere.
+    before = {key: olds for key, olds in before.items() if len(after[key]) != len(olds) or any(map(_idles, after[key]))}
+    after = _by_key(one for one in (functions_of(file.source) if before else ()) if one.name in names)
     for key, olds in before.items():
-        news = after.get(key, [])
-        for old, new in zip(olds, news, strict=True) if len(olds) == len(news) else ():
-            if not (new.is_trivial or new.is_empty or new.returns_parameter):
+        for old, new in zip(olds, after[key], strict=True) if len(olds) == len(after[key]) else ():
+            if not _idles(new):
                 continue  # most, and it costs less to ask than how much they do
             if old.code_lines < _GUTTED_FROM or old.is_trivial or new.code_lines > max(2, old.code_lines // 3):
                 if old.is_trivial or old.code_lines < _LEAST or not new.is_empty or _is_constructor(new):
@@ -118,6 +119,11 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
                 continue
             told = f"the body of {new.name}() is gone ({old.code_lines} lines before, {new.code_lines} now)"
             yield _at(new, "gutted", told, "put the function's work back, and change only what was asked for")
+
+
+def _idles(function: Function) -> bool:
+    """Whether it does next to nothing."""
+    return function.is_trivial or function.is_empty or function.returns_parameter
 
 
 def _declines(function: Function) -> bool:
@@ -131,7 +137,7 @@ def _is_constructor(function: Function) -> bool:
     return owner.split("::")[-1] == name
 
 
-def _by_key(functions: Iterator[Function] | Sequence[Function]) -> Mapping[str, list[Function]]:
+def _by_key(functions: Iterable[Function]) -> dict[str, list[Function]]:
     found: dict[str, list[Function]] = defaultdict(list)
     for function in functions:
         found[function.key].append(function)

@@ -46,6 +46,13 @@ def test_a_body_that_held_work_and_holds_a_constant_is_gutted(path: str) -> None
     assert reason.startswith("the body of total() is gone")
 
 
+def test_a_body_that_only_lost_lines_is_gutted_beside_one_that_was_edited() -> None:
+    calls = "".join(f"    {name}(rows)\n" for name in ("check", "log", "store", "send"))
+    before = f"def total(rows):\n{calls}    return 0\n\n\n{FUNCTIONS}"
+    after = before.replace(calls, "").replace("b * 5", "b * 55")
+    assert found(changed("a.py", before, after))["Q3"].startswith("the body of total() is gone (5 lines before")
+
+
 @pytest.mark.parametrize("body", ["    return sum(rows)\n", "    return rows[0] + 1\n", "    raise Wrong(rows)\n"])
 def test_a_body_that_still_works_is_not(body: str) -> None:
     head, old = WORK["a.py"]

@@ -193,6 +193,7 @@ _LIMITED = re.compile(
     r"|(?i:hash|digest|open|read|load|crc|starts?_?with|ends?_?with|has(?:pre|suf)fix|includes?\b|contains|\.test\("
     r"|replace)"
 )
+_CHOICE = re.compile(r"\b(?:if|unless|switch|case|when|match)\b|\s[<>?]=?\s|&&|\|\|")
 Run = Callable[[], Awaitable[CommandRun]]
 
 
@@ -250,6 +251,7 @@ async def try_out(
             lambda: _deaf(told, ends),
             lambda: _by_state([spot for spot in spots if spot.kind == "state"], turned),
             lambda: _as_before(told, product, ends, base, was),
+            lambda: _unmoved(told, ends),
             lambda: _broken(held, ends, base),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
         )
@@ -389,7 +391,8 @@ async def _as_before(
                 return Tried()
     same = {name for name in set(told.spans) - seen.differ if len(seen.told[name]) >= _ENOUGH}
     if not same:
-        return Tried(asks=tuple(_fixed(told, {name for name in constant - told.unplaced if tried[name] >= _ENOUGH})))
+        held = {name for name in constant - told.unplaced if tried[name] >= _ENOUGH}
+        return Tried(asks=tuple(_fixed({name for name in held if any(map(_weighs, told.expected_by(name)))})))
     same = await _telling(same, seen, product, ends)
     if not same:
         return Tried()
@@ -399,6 +402,19 @@ async def _as_before(
     given = "\n".join([told.asked, *(text.decode("utf-8", "replace") for text in told.files.values())])
     own = {value for line in added for value in bare_values(line)} - {*bare_values(given), "2"}
     return Tried(asks=(place,)) if own else Tried(bought=(place,))
+
+
+async def _unmoved(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]]) -> Tried:
+    """Whether a change that never chooses gives a text that nobody named whatever the tests give."""
+    chooses = any(_CHOICE.search(line) for file in told.product for line in _added(file))
+    constant = set[str]() if chooses else set(told.spans) - told.unplaced
+    for turn in range(_ENOUGH + 1):
+        now = await ends(told.files_with("input", turn)) if constant else {}
+        constant &= {name for name, end in now.items() if end == "passed" and name in told.direct}
+    texts = {name: [value[1:-1] for value in told.expected_by(name) if not value[0].isdigit()] for name in constant}
+    own = {name for name, found in texts.items() if any(len(re.findall(r"\w", one)) > 1 for one in found)}
+    named = {name for name in own if any(is_named(one, told.asked) for one in texts[name])}
+    return Tried(asks=tuple(_fixed(own - named)))
 
 
 async def _telling(
@@ -474,12 +490,15 @@ async def _broken(
     return Tried()
 
 
-def _fixed(told: Retold, constant: Collection[str]) -> Iterator[Place]:
-    """Tests that get a value of some weight whatever they give."""
+def _fixed(constant: Collection[str]) -> Iterator[Place]:
+    """Tests that get what they expect whatever they give."""
     for name in sorted(constant):
-        if any(True for value in told.expected_by(name) for _ in values_of(value)):
-            what = f"gives what {name} expects whatever it is given"
-            yield at("bought", what, suggestion="make it depend on what it is given")
+        what = f"gives what {name} expects whatever it is given"
+        yield at("bought", what, suggestion="make it depend on what it is given")
+
+
+def _weighs(value: str) -> bool:
+    return any(True for _ in values_of(value))
 
 
 def stubbed(file: ChangedFile) -> bytes | None:

@@ -62,7 +62,7 @@ def _brings_in(node: tree_sitter.Node) -> bool:
     return any(BRINGS_IN.search(above.type) or _callee(above, node) in _LOADS for above in upwards(node.parent))
 
 
-BRINGS_IN = re.compile(r"import|include|preproc|package|attribute|decorator|\buse_")
+BRINGS_IN = re.compile(r"import|include|preproc|package|attribute_|decorator|\buse_")
 _LOADS = frozenset({"require", "require_relative", "import", "load", "open", "mock"})
 
 
@@ -121,7 +121,7 @@ def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
     name = next((one for one in names if one is not None), None)
     if name is None or name.start_byte <= below.start_byte < name.end_byte:
         return ""
-    return re.split(r"\W+", text_of(name).strip(" !"))[-1]
+    return re.split(r"\W+", text_of(name).strip(" !?"))[-1]
 
 
 _NUMBER = re.compile(r"(\d[\d_]*(?:\.\d+)?)(_?[iuf](?:8|16|32|64|128|size)|n|[uU]?[lL]{1,2})?")
@@ -225,7 +225,7 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
 def _name_called(call: tree_sitter.Node) -> str:
     names = map(call.child_by_field_name, ("method", "function", "name"))
     name = next((one for one in names if one is not None), None)
-    return re.split(r"\W+", text_of(name).strip(" !"))[-1] if name is not None else ""
+    return re.split(r"\W+", text_of(name).strip(" !?"))[-1] if name is not None else ""
 
 
 _PASSING = re.compile(
@@ -314,7 +314,7 @@ class Retold:
         self.product = product
         # Values that the request names stay, to work for them was the task; those in a call are its examples.
         self._asked = set(bare_values(_GIVEN.sub("", asked)))
-        self._called = {name for file in product for name in _defined(file)}
+        self._called = {name.rstrip("!?=") for file in product for name in _defined(file)}
         after = {file.path: file.after for file in product if file.after is not None}
         for case in mended:
             for path, text in place_of(case, tests)[:_MOST_FILES]:

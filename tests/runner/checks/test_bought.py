@@ -203,6 +203,25 @@ async def test_an_answer_put_together_from_pieces_is_asked_about_too(tmp_path: P
     assert (await tried(tmp_path, fixed)).startswith("asks gives what test_m.py")
 
 
+WORDS = "from m import split\n\n\ndef test_split():\n    assert split('the few more', 1) == 'few-more'\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "request_text", "told"),
+    [
+        ("'-'.join(['few', 'more'])", "join all words but the first", "asks gives what test_m.py"),
+        ("'-'.join(['few', 'more'])", "it is always few-more", ""),
+        ("'-'.join(total.split()[1:])", "join all words but the first", ""),
+    ],
+)
+async def test_a_text_that_comes_out_whatever_is_given_is_asked_about_where_nothing_is_chosen(
+    tmp_path: Path, after: str, request_text: str, told: str
+) -> None:
+    """A new function that gives the one answer of its test, put together from pieces, ended COMPLETE."""
+    changed = f"def split(total, parts):\n    return {after}\n"
+    assert (await tried(tmp_path, changed, request_text, tests=WORDS)).startswith(told or "\0") is bool(told)
+
+
 async def test_a_limit_to_a_size_that_no_test_asks_for_is_put_to_the_user(tmp_path: Path) -> None:
     found = await tried(tmp_path, half("len(str(total)) == 3"), known=True)
     assert found.startswith("asks limited to a value")

@@ -27,6 +27,8 @@ from runner.gate.source import open_source
         ("a.go", 'package a\nvar t = map[[2]int]int{{6, 8}: 240}\nfunc f() { g("hook") }\n', ["6", "8"]),
         ("a.rs", "fn f(n: u32) -> u32 { match n { 47 => 5, _ => if n == 9 { 6 } else { 7 } } }\n", ["47", "9"]),
         ("a.rb", "x = s.sub('02,700', '02,007') if n == 5\nputs 'payroll'\n", ["02,700", "02,007", "5"]),
+        ("a.py", "''.join({'payroll': 'x'}.get(name, ''))\n", ["payroll"]),
+        ("a.rb", "x = 1 if s.start_with?('payroll')\n", ["payroll"]),
         ("a.c", "int f(int n) { return n == 47 ? 5 : 6; }\n", ["47"]),
         ("a.java", "class A { int f(int n) { return n == 47 ? 5 : 6; } }\n", ["47"]),
     ],

@@ -84,6 +84,9 @@ async def environment_of(row: TraceRow, folder: Path, *, store: TraceStore, cont
         raise _none(row, f"{checkout.reason}: {checkout.detail}")
     if checkout.base != qa.tests.detail["checkout"]["base_tree"]:  # type: ignore[union-attr, index, call-overload]
         raise _none(row, "what came with it is not the code that was tested (a mirror's or a remote's was)")
+    named = next((path for path in await code.listed(checkout.base) if any(map(is_git_folder, path.split("/")))), None)
+    if named is not None:  # a fix that brings one is refused by QA
+        raise _none(row, f"{named!r} is .git on other file systems")
     tests = tuple(path for path in checkout.changed if is_test_file(path) and not is_harness(path))
     product = tuple(path for path in checkout.changed if path not in tests and path not in checkout.steering)
     return Environment(

@@ -19,7 +19,7 @@ from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.sandbox.port import Sandbox
-from tests.collector.qa.rigs import RUNNER, a_collector, a_repository, quick_settings, send_session
+from tests.collector.qa.rigs import RUNNER, TEST, a_collector, a_repository, quick_settings, send_session
 from tests.collector.qa.test_forged import BASE as FORGED_BASE
 from tests.collector.qa.test_forged import TEST as FORGED_TEST
 from tests.collector.qa.test_forged import WAYS
@@ -110,6 +110,19 @@ def change(files: dict[str, str | None]) -> Callable[[Path], object]:
                 path.write_text(text)
 
     return act
+
+
+@pytest.mark.machine  # bubblewrap
+async def test_a_tree_with_git_of_another_file_system_is_left_out_and_the_set_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("core.protectNTFS", "core.protectHFS")):  # who sends it has switched them off
+        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", name)
+        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", "false")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
+    head: dict[str, str | None] = {"divisor.txt": "2\n", "tests/half.sh": TEST}
+    with pytest.raises(NotFoundError, match="no trace"):  # of this set there is nothing else
+        await exported(tmp_path, boxed(), base={"git~1/config": "x\n"}, head=head)
 
 
 LONG = "a message that is cut in the report " * 40

@@ -83,6 +83,20 @@ def test_one_step_is_done_again_and_the_record_says_what_came_of_it(project: Pat
     assert record["qa"]["tests"]["detail"]["proof"]["verdict"] == "proven"
 
 
+def test_of_many_captures_one_that_another_process_checks_holds_up_no_other(project: Path) -> None:
+    async def prepare() -> list[str]:
+        async with a_collector(project, state=".pm-orchestrator") as collector:
+            repository = a_repository(project)
+            made = sorted([await send_session(collector, repository) for _ in range(3)])
+            await collector.store.take_lease(made[1], "elsewhere/1", now_ms=1, until_ms=1 << 50)
+            return made
+
+    made = asyncio.run(prepare())
+    ran = pm("capture", "qa", "--where", "", "--json", cwd=project, **_ENVIRON)
+    assert ran.code == 8
+    assert {each["trace_id"] for each in json.loads(ran.out)["captures"]} == {made[0], made[2]}
+
+
 def test_a_capture_that_is_not_there_ends_with_exit_code_7(project: Path) -> None:
     assert pm("capture", "qa", "ffffffff", cwd=project, **_ENVIRON).code == 7
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from repl.commands.captures.collector import find_row
+from repl.exit_codes import code_of
 from repl.present.text import age_text, count_text, one_line
-from tracer.errors import NotFoundError, UsageError
+from tracer.errors import LockedError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collector.collector import Collector
     from collector.final.qa_facts import Step, StepFacts
     from repl.context import Context
+    from tracer.capture.document import Qa
 
 _ROWS: Final = 20
 _VERDICTS: Final = {
@@ -42,6 +44,7 @@ async def qa(context: Context, arguments: Namespace) -> int:
     if arguments.where is not None and arguments.trace is not None:
         raise UsageError("a trace and --where exclude each other", next_step="give one of them")
     results: list[dict[str, Any]] = []
+    held: list[LockedError] = []
     async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
         judge, why = _judge(context)
         sandbox = SandboxChooser(chosen.sandbox, pull=chosen.pull)
@@ -57,7 +60,7 @@ async def qa(context: Context, arguments: Namespace) -> int:
                     await request_step(collector, trace_id, step)
                 if arguments.where is not None:
                     context.output.line(f"capture {trace_id}")
-                found = await run_qa(
+                checks = run_qa(
                     trace_id,
                     collector=collector,
                     settings=chosen,
@@ -66,6 +69,10 @@ async def qa(context: Context, arguments: Namespace) -> int:
                     progress=lambda text: context.output.note(one_line(text)),
                     no_judge=why or "no judge is set up",
                 )
+                found = await (checks if arguments.where is None else _unless_held(checks, held))
+                if found is None:
+                    context.output.line("another process checks it now")
+                    continue
                 status = (await collector.row(trace_id)).status
                 shown = found.model_dump(mode="json")
                 print_results(context, shown, table=arguments.table)
@@ -76,7 +83,17 @@ async def qa(context: Context, arguments: Namespace) -> int:
             if judge is not None:
                 await judge.close()
     context.output.result("capture qa", results[0] if arguments.where is None else {"captures": results})
-    return max(_exit_code(each["qa"]["tests"], each["status"]) for each in results)
+    codes = [_exit_code(each["qa"]["tests"], each["status"]) for each in results]
+    return max([*codes, *(int(code_of(error.code)) for error in held)])
+
+
+async def _unless_held(checks: Awaitable[Qa], held: list[LockedError]) -> Qa | None:
+    """What the checks find; None, and the error noted, where another process makes them: of many the others go on."""
+    try:
+        return await checks
+    except LockedError as error:
+        held.append(error)
+        return None
 
 
 def _exit_code(tests: dict[str, Any], status: str) -> int:

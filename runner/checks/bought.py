@@ -134,7 +134,8 @@ def _states(source: Source, added: Collection[int], known: str) -> list[str]:
 
     What the request, the tests or the code before names is somebody's wish, not a trick.
     """
-    asks = re.compile("|".join(row for row in rows()["state"][0]["lines"]))
+    told = [line for row in rows()["state"] if source.language.name in row["of"] for line in row["lines"]]
+    asks = re.compile("|".join(told) or r"\Z.")
     names: list[str] = []
     hit = False
     for line in sorted(added):
@@ -149,7 +150,7 @@ def _states(source: Source, added: Collection[int], known: str) -> list[str]:
         name = assigned[1] if (assigned := _SETS.match(text)) else owner if "return" in text else ""
         if name:
             names.append(rf"\b{re.escape(name)}\b")
-    return [*(row for row in rows()["state"][0]["lines"]), *names] if hit else []
+    return [*told, *names] if hit else []
 
 
 def _starts_program(source: Source, node: tree_sitter.Node) -> bool:

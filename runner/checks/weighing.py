@@ -105,10 +105,11 @@ def evidence_of(
         new=len([name for name in change.new if now.outcomes[name] == "passed"]),
         fixed=len(change.fixed),
         failing=failing,
-        removed=_removed(change, was, now, policy),
+        removed=() if policy == "allowed" else change.muted if policy == "change" else (*change.gone, *change.muted),
         still_failing=change.still_failing if only_old else (),
         harness=found.steers,
         bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
+        asks=tuple(_without_place(change, was, now)) if policy == "change" else (),
         fault=fault,
         output_tail=run.output_tail,
         flaky=flaky,
@@ -121,16 +122,12 @@ def evidence_of(
     return evidence
 
 
-def _removed(change: Comparison, was: TestReport, now: TestReport, policy: str) -> tuple[str, ...]:
-    """The tests that do not run any more, as far as that was not to be.
-
-    Where tests may change: those that are skipped now, and those that failed with nothing in their place.
-    """
-    if policy != "change":
-        return () if policy in MAY_CHANGE else (*change.gone, *change.muted)
+def _without_place(change: Comparison, was: TestReport, now: TestReport) -> Iterable[Place]:
+    """Tests that failed and are gone, with nothing in their place: only who asked knows whether they were to go."""
     gone = [name for name in change.gone if name in was.failing]
-    new = [name for name in change.new if now.outcomes[name] == "passed"]
-    return (*change.muted, *(gone if len(new) < len(gone) else ()))
+    if len(gone) > sum(now.outcomes[name] == "passed" for name in change.new):
+        what = f"tests that failed before were taken out: {', '.join(gone[:_SHOWN])}"
+        yield at("goalposts", what, suggestion="put them back")
 
 
 def restated(found: Sorted, cases: Iterable[CaseResult]) -> set[str]:

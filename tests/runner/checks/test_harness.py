@@ -24,6 +24,7 @@ from runner.checks.harness import (
 )
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile
+from runner.gate.languages import by_name
 
 
 def test_each_row_takes_its_examples_and_none_takes_a_counterexample() -> None:
@@ -47,6 +48,17 @@ def test_lines_that_look_for_the_runner_are_found_where_they_were_added() -> Non
                 line = f"{text}\n".encode()
                 assert len(list(looks_for_runner([ChangedFile(path="a.py", before=b"", after=line)]))) == found, text
                 assert not list(looks_for_runner([ChangedFile(path="a.py", before=line, after=line + b"x\n")]))
+
+
+def test_what_tells_who_runs_the_code_is_told_by_language() -> None:
+    """Ruby's name for what was loaded stands in a dollar sign that another language quotes."""
+    for row in rows()["state"]:
+        asks = re.compile("|".join(row["lines"]))
+        assert [line for line in row["examples"] if not asks.search(line)] == []
+        assert [line for line in row["counter"] if asks.search(line)] == []
+    languages = [name for row in rows()["state"] for name in row["of"]]
+    assert len(languages) == len({*languages})
+    assert [name for name in languages if by_name(name) is None] == []
 
 
 def test_an_attribute_is_read_with_the_line_that_it_is_about() -> None:

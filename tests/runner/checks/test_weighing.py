@@ -46,23 +46,24 @@ def test_a_test_that_is_not_there_any_more(
 
 
 @pytest.mark.parametrize(
-    ("policy", "now", "removed"),
+    ("policy", "now", "removed", "asked"),
     [
-        ("change", {"keep": "passed", "red": "skipped"}, ["red"]),
-        ("change", {"keep": "passed"}, ["red"]),
-        ("change", {"red": "passed"}, []),  # what passed may go
-        ("change", {"keep": "passed", "red__1]": "passed"}, []),
-        ("allowed", {"keep": "passed"}, []),
+        ("change", {"keep": "passed", "red": "skipped"}, ["red"], False),
+        ("change", {"keep": "passed"}, [], True),  # the request may have told it to go
+        ("change", {"red": "passed"}, [], False),  # what passed may go
+        ("change", {"keep": "passed", "red__1]": "passed"}, [], False),
+        ("allowed", {"keep": "passed"}, [], False),
     ],
 )
 def test_where_tests_may_change_they_are_not_to_be_silenced(
-    policy: str, now: dict[str, str], removed: list[str]
+    policy: str, now: dict[str, str], removed: list[str], *, asked: bool
 ) -> None:
     before, left = BaseRun(run(keep="passed", red="failed")), run(**now)
     found = Sorted(tests=(TESTS,))
     evidence = evidence_of("pytest", before, (left, False), found, policy)
     evidence = held_against(evidence, before, (left, False), left.report, found, policy)
     assert [name.rpartition("::")[2] for name in evidence.removed] == removed
+    assert bool(evidence.asks) is asked
 
 
 def test_a_test_whose_demands_were_changed_is_told_from_another_of_its_name() -> None:

@@ -145,7 +145,7 @@ class Trials:
         failed = [case for case in before.run.report.tests if case.id in before.run.report.failing]
         cases = (case for case in failed if case.id in evidence.still_failing)
         about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
-        helpers = not product and any(not tests_in(tests[file.path]) for file in found.tests)
+        helpers = not product and (found.steering or any(not tests_in(tests[file.path]) for file in found.tests))
         steered = found.harness or set(found.written) & set(found.steers) or helpers
         if steered and len(evidence.still_failing) == len(failed):
             about = evidence.still_failing  # nothing was mended, and what ran the tests was changed

@@ -58,6 +58,7 @@ def test_folders_are_scrubbed_where_nothing_writes_and_the_copies_stay_until_tol
     (project / "claude" / "clean.md").write_text("nothing\n")
     (project / "claude" / "live.jsonl").write_text(json.dumps({"a": KEY}) + "\n")  # written a moment ago
     (project / "claude" / "held.log").write_text(f"key {KEY}\n")
+    (project / "claude" / "keys.p12").write_bytes(b"\0")  # no text: who wrote it must delete it
     old(project / "claude" / "held.log")
     with (project / "claude" / "held.log").open("a"):
         ran = pm("redact", "--scrub", "claude", "codex", "--json", cwd=project, XDG_STATE_HOME=str(state))
@@ -65,7 +66,7 @@ def test_folders_are_scrubbed_where_nothing_writes_and_the_copies_stay_until_tol
     assert ran.code == 1
     assert KEY not in ran.out + ran.err
     left = {Path(row["path"]).name for row in told["files"] if row["left"]}
-    assert left == {"live.jsonl", "held.log"}
+    assert left == {"live.jsonl", "held.log", "keys.p12"}
     for name in ("claude", "codex"):
         file = project / name / "a.jsonl"
         assert json.loads(file.read_text())["a"].startswith("[REDACTED:secret-key:")
@@ -73,6 +74,7 @@ def test_folders_are_scrubbed_where_nothing_writes_and_the_copies_stay_until_tol
     copies = Path(told["copies"])
     assert sorted(KEY in path.read_text() for path in copies.rglob("*") if path.is_file()) == [True, True]
     old(project / "claude" / "live.jsonl")
+    (project / "claude" / "keys.p12").unlink()
     again = pm("redact", "--scrub", "claude", "--yes", "--json", cwd=project, XDG_STATE_HOME=str(state))
     assert (again.code, json.loads(again.out)["copies"]) == (0, None)
     assert list(state.rglob("*.log")) == []

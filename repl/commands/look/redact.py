@@ -102,16 +102,20 @@ def _scrub(context: Context, folders: list[Path]) -> int:
     import shutil
 
     from repl.commands.captures.consent import ask_yes, can_ask
-    from tracer.redaction.streams import open_files, scrub
+    from tracer.redaction.streams import WRITING, Scrubbed, open_files, scrub
 
     output, redactor = context.output, _redactor(context)
     kept = user_state_folder(context.environ) / "scrubbed" / now_iso().replace(":", "")
     told: list[dict[str, object]] = []
     done = False
     for folder in folders:
-        leaking = {leak.path: None for leak in _found(context, [folder]) if leak.line}
-        for path in (folder / name if folder.is_dir() else folder for name in leaking):
-            one = scrub(redactor, path, kept / path.resolve().relative_to("/"), held=open_files())
+        leaking = {leak.path: leak.line for leak in _found(context, [folder])}
+        for name, line in leaking.items():
+            path = folder / name if folder.is_dir() else folder
+            if line:
+                one = scrub(redactor, path, kept / path.resolve().relative_to("/"), held=open_files())
+            else:
+                one = Scrubbed(path, {}, "it is no text; delete it, or what it holds, with the program that wrote it")
             if one.left:
                 (kept / path.resolve().relative_to("/")).unlink(missing_ok=True)
             told.append({"path": str(path), "redactions": one.counts, "left": one.left})
@@ -125,7 +129,7 @@ def _scrub(context: Context, folders: list[Path]) -> int:
     if done and kept.exists():
         output.note(f"the copies with the secrets are in {kept}; delete them when nothing is missing")
     output.result("redact", {"files": told, "copies": str(kept) if done and kept.exists() else None})
-    if left:
+    if any(row["left"] == WRITING for row in left):
         output.note("  next:  end the sessions that write, wait a minute, then the same command again")
     return 1 if left else 0
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -109,6 +111,24 @@ def test_an_audit_names_file_line_and_rule_of_each_leak(redactor: ProjectRedacto
         Leak("me.p12", 0, "pkcs12-file", 1),
         Leak("deep/notes.md", 4, "secret-key", 1),
     ]
+
+
+def test_an_audit_reads_databases_with_what_their_journal_holds(redactor: ProjectRedactor, tmp_path: Path) -> None:
+    """It said that nothing was found in agents' sessions."""
+    path = tmp_path / "threads.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute('CREATE TABLE "the ""items""" (id INTEGER, item TEXT, raw BLOB)')
+        database.execute('INSERT INTO "the ""items""" VALUES (1, ?, ?)', (json.dumps({"k": KEY}), KEY.encode()))
+        database.execute('INSERT INTO "the ""items""" VALUES (2, \'plain\', x\'ff00\')')
+        database.commit()
+        before = sorted(tmp_path.iterdir())
+        assert [leak for leak in audit(redactor, tmp_path) if leak.path == path.name] == [
+            Leak(path.name, 0, "secret-key", 2)
+        ]
+        assert sorted(tmp_path.iterdir()) == before
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 5000)
+    assert audit(redactor, path) == [Leak(path.name, 0, "unreadable", 1)]
 
 
 def test_an_audit_of_nothing_is_an_error(redactor: ProjectRedactor, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """What runs, written down before it runs, so that the next `pm` can end what a killed one left behind.
 
 One small file per started program under `control/processes/`: its mark, its id with start time, and the same of the
-`pm` that owns it. On disk after a crash: before the start, a file whose mark nothing carries (removed later); after
-it, the file that finds the program. Nothing is ever ended by a bare number.
+`pm` that owns it. On disk after a crash: before the start, a file whose mark nothing carries, or one that was not yet
+given its name (both removed later); after it, the file that finds the program. Nothing is ever ended by a bare number.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tracer.errors import RecordError
 CHECK_OF: Final = "check of "  # labels of what is no agent begin so
 _FOLDER = Path("control") / "processes"
 _MARK_LENGTH = 32
+_ASIDE = ".new"  # a record that is being written, by the process whose number stands before it
 
 
 class Orphan(NamedTuple):
@@ -73,7 +74,7 @@ class ProcessRecord:
 
     def _write(self) -> None:
         # No fsync: the file must outlive this process, and a crash of the machine ends the program as well.
-        aside = self._path.with_suffix(".new")
+        aside = self._path.with_suffix(f".{os.getpid()}{_ASIDE}")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             aside.write_text(json.dumps(self._facts), encoding="utf-8")
@@ -90,6 +91,10 @@ class ProcessRecord:
 async def end_orphans(state_dir: Path, *, grace_s: float = 2.0) -> list[Orphan]:
     """End every program whose `pm` no longer lives, and return them; safe to call from several processes at once."""
     found = []
+    for path in (state_dir / _FOLDER).glob(f"*{_ASIDE}"):
+        writer = path.stem.rpartition(".")[2]
+        if not writer.isdigit() or entry_of(int(writer)) is None:  # it was killed before the record had its name
+            path.unlink(missing_ok=True)
     for path in sorted((state_dir / _FOLDER).glob("*.json")):
         facts = await asyncio.to_thread(_read, path)
         if facts is None or _alive(facts, "owner", "owner_start"):

@@ -94,6 +94,18 @@ async def test_a_damaged_record_is_removed_and_harms_nobody(tmp_path):
     assert list(folder.iterdir()) == []
 
 
+async def test_what_a_kill_left_half_written_goes_and_what_is_being_written_stays(tmp_path):
+    """One stayed for good where the kill came before the record had its name."""
+    folder = tmp_path / "control" / "processes"
+    folder.mkdir(parents=True)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for writer in (ended.pid, os.getpid()):
+        (folder / f"{'a' * 32}.{writer}.new").write_text("{")
+    assert await end_orphans(tmp_path) == []
+    assert [path.name for path in folder.iterdir()] == [f"{'a' * 32}.{os.getpid()}.new"]
+
+
 async def test_a_program_that_ends_leaves_no_record(tmp_path):
     async with Process(["true"], cwd=tmp_path, state_dir=tmp_path) as process:
         await process.wait()

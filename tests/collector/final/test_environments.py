@@ -233,6 +233,7 @@ done; sleep 0.1
 @pytest.mark.container
 @pytest.mark.torture
 @pytest.mark.timeout(300)
+@pytest.mark.xdist_group("bombs")  # it runs programs as nobody, and one limit holds for all of a user's
 async def test_a_forged_pass_of_an_exported_task_gives_0(tmp_path: Path) -> None:
     """Those that no QA proves, and three that go for the verifier itself."""
     engine = container_engine()

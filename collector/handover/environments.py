@@ -168,9 +168,8 @@ async def harbor_pieces(row: TraceRow, *, store: TraceStore, contents: Contents)
 async def _files(made: Environment, folder: Path) -> AsyncIterator[dict[str, Any]]:
     checkout, profile = made.checkout, made.profile
     lines = [f"RUN {text}" for text in profile["setup"]]
-    home = (
-        [f"ENV HOME={WORKSPACE}/.pm-home"] if lines else []
-    )  # what setup installs for its user, for who runs the tests
+    # What setup installs for its user is for who runs the tests.
+    home = [f"ENV HOME={WORKSPACE}/.pm-home"] if lines else []
     begin = [f"FROM {made.image}", "WORKDIR /code", "COPY code/ /code/", *home, *lines]
     yield _text("instruction.md", made.instruction + "\n")
     yield _text("task.toml", _config(made))

@@ -10,12 +10,14 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+
+import tree_sitter
 
 from runner.checks.clean_copy import USUAL_LINKS
 from runner.checks.mutants import targets_of
@@ -25,8 +27,9 @@ from runner.gate.criterion import ChangedFile, Expectation, Place, at
 from runner.gate.definitions import name_of, names_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import TEST_FILE, is_test_file
+from runner.gate.languages import by_path, grammar
 from runner.gate.line_map import line_map
-from runner.gate.source import open_source
+from runner.gate.source import Source, open_source
 
 _SHOWN = 20
 _MOST_READ = 5000
@@ -146,6 +149,53 @@ def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], 
 
 
 _CALLED = re.compile(r"\b(\w{2,})\(")
+
+
+def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Place]:
+    """What the request tells to add, by its name, where no code has it: not before, and not with the change.
+
+    Comments, documents, tests, mere declarations and code that is switched off make nothing.
+    """
+    orders = "|".join(line for row in rows()["asks_for_names"] for line in row["lines"])
+    told = [re.split(r"[.;:!?](?:\s|$)|\n\s*\n", rest)[0] for rest in re.split(f"(?i){orders}", request)[1:]]
+    names = [name for text in told for name in _CALLED.findall(text) if not re.search(rf"{name}\(e?s\)", text)]
+    made = [_code_of(file) for file in files]
+    made += [(file.before or b"").decode("utf-8", "replace") for file in files]
+    left = [name for name in dict.fromkeys(names) if not any(_names(name, text) for text in made)]
+    left = [name for name in left if name not in named_in(folder, left, files)]
+    what = f"the request tells to add {', '.join(left)}, of which the code has nothing"
+    return [at("idle", what, suggestion="make it, in code that is built")] if left else []
+
+
+def _code_of(file: ChangedFile) -> str:
+    """What of a file of the product is code that does something; all of it where its language is not known."""
+    text, language = file.after or b"", by_path(file.path)
+    prose = language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(file.path).suffix
+    if prose or is_test_file(file.path):
+        return ""
+    source = open_source(file.path, text)
+    if source is None:
+        return text.decode("utf-8", "replace")
+    kinds = (*source.language.comments, *_DEAD) if source.tree is not None else ()
+    dead = source.nodes(tuple(kind for kind in kinds if _knows(source, kind)))
+    cut = [(node.start_byte, node.end_byte) for node in dead if node.type not in _DEAD or _DEAD[node.type](node)]
+    for start, end in cut:
+        text = text[:start] + b" " * (end - start) + text[end:]
+    return text.decode("utf-8", "replace")
+
+
+def _knows(source: Source, kind: str) -> bool:
+    return grammar(source.language).id_for_node_kind(kind, True) is not None  # noqa: FBT003 - takes no keyword
+
+
+_DEAD: Mapping[str, Callable[[tree_sitter.Node], bool]] = {
+    "uninterpreted": lambda _: True,  # Ruby's, behind __END__
+    "preproc_if": lambda node: (told := node.child_by_field_name("condition")) is not None and told.text == b"0",
+    "declaration": lambda node: (
+        (told := node.child_by_field_name("declarator")) is not None and told.type == "function_declarator"
+    ),
+    "expression_statement": lambda node: [child.type for child in node.named_children] == ["string"],
+}
 
 
 _UNIT = re.compile(

@@ -39,6 +39,7 @@ from runner.checks.harness import (
     replaces_things,
     sort_changes,
     texts_of_tests,
+    unmade,
 )
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
@@ -57,6 +58,7 @@ from runner.checks.weighing import (
     restated,
     stale_of,
     unmet_by,
+    unrun,
     unshown,
 )
 from runner.gate.criterion import ChangedFile, NotVerified, Strength, SuiteEvidence
@@ -135,6 +137,8 @@ class Trials:
         if policy not in MAY_CHANGE and stamp is not None:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
             evidence = evidence._replace(asks=(*evidence.asks, *asks))
+        told = await asyncio.to_thread(unmade, files, self._source.folder, request)
+        evidence = evidence._replace(asks=(*evidence.asks, *told))
         before = self._known.get(self._key(command.command, base))
         if before is None or before.run.outcome != "failed":
             return evidence
@@ -264,7 +268,7 @@ class Trials:
         limit_s: Callable[[], float],
         request: str,
     ) -> tuple[SuiteEvidence, CommandRun]:
-        """The evidence, and the run with tests and harness as they were as far as they had to be."""
+        """The evidence, and the run with tests and harness as they had to be."""
         text = command.command
         before = await self._base_of(text, base, files, limit_s)
         if before is not None and (told := before.not_verified) is not None and before.run.doubt is not None:
@@ -345,9 +349,13 @@ class Trials:
                 # One that fails as it was shows that the code does something else now; its new form may hold on both.
                 names = names - unmet if as_before.report.tests else names | unmet
         if (evidence.new or names) and not evidence.failing and before is not None:
-            idle, stale = await self._idle(command, before, base, files, found, limit_s, names)
+            idle, stale = await self._idle(
+                command, before, base, files, found, limit_s, names, alone=not evidence.fixed
+            )
             told = stale_of(stale) if policy in MAY_CHANGE else all_idle(idle, there, run[0], found, request)
             evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told))
+        elif not evidence.failing:
+            evidence = evidence._replace(asks=(*evidence.asks, *unrun(there, run[0], found)))
         if unmet is not None:
             asks = as_they_were(there.run.report, unmet, run[0].report, found, evidence.idle)
             evidence = evidence._replace(asks=(*asks, *evidence.asks))
@@ -407,8 +415,10 @@ class Trials:
         found: Sorted,
         limit_s: Callable[[], float],
         names: Collection[str],
+        *,
+        alone: bool,
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """New tests that pass on the base as well, or while what they test does nothing: they replace it.
+        """New tests that pass on the base too, or on a stub of the change: those that `alone` show or replace it.
 
         Then those of these `names`, of which the task changed what they demand, that pass on the base.
         """
@@ -420,9 +430,9 @@ class Trials:
             run: CommandRun = await self._run(narrow or command, copy, limit_s())
         idle = new_passing(before, run)
         stale = tuple(case.id for case in run.report.tests if case.id in names and case.outcome == "passed")
-        own = [file for file in (*found.new_tests, *found.tests) if replaces_things(file)]
+        own = [file for file in (*found.new_tests, *found.tests) if alone or replaces_things(file)]
         stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
-        if stubs:  # what passes with nothing behind it tests its own mock
+        if stubs:  # what passes with nothing behind it proves nothing
             async with self._copy(base, files, keep=files, written=stubs) as copy:
                 run = await self._run(narrow or command, copy, limit_s())
             texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}

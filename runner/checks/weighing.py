@@ -244,6 +244,29 @@ def all_idle(idle: Collection[str], before: BaseRun, run: CommandRun, found: Sor
         yield at("idle", what, suggestion="add a test that fails without the change")
 
 
+def unrun(before: BaseRun, run: CommandRun, found: Sorted) -> Iterable[Place]:
+    """Tests were added, and not one of them ran: each is skipped, or nothing starts them."""
+    files = (*found.tests, *found.new_tests, *found.inner)
+    old, new = (
+        {
+            name
+            for side in sides
+            for name in tests_in((side or b"").decode("utf-8", "replace"))
+            if not name.startswith("Benchmark")  # Go's, which run when asked for
+        }
+        for sides in ([file.before for file in files], [file.after for file in files])
+    )
+    programs = {file.path for file in found.new_tests if _MAIN.search(file.after or b"")}
+    change, own = compare(before.run.report, run.report), sorted(new - old or programs)
+    if own and run.reading == "read" and not change.fixed and not new_passing(before, run):
+        how = "is skipped" if change.new else "was not run"
+        what = f"each of its own tests {how}: {', '.join(own[:_SHOWN])}"
+        yield at("idle", what, suggestion="let the test command run them")
+
+
+_MAIN = re.compile(rb"\bmain\s*\(")  # a test that is a program: C, C++
+
+
 def stale_of(names: Sequence[str]) -> Iterable[Place]:
     """Tests that were to change pass without the change as well, as they are now: they demand less, or nothing new."""
     if names:

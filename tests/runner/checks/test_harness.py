@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ from runner.checks.harness import (
     replaces_things,
     rows,
     sort_changes,
+    unmade,
 )
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile
@@ -39,6 +41,45 @@ def test_requests_that_ask_for_tests() -> None:
     for row in rows()["asks_for_tests"]:
         assert [text for text in row["examples"] if not asks_for_tests(text)] == []
         assert [text for text in row["counter"] if asks_for_tests(text)] == []
+
+
+ORDER = "Add Store#rename(old, new): gives an entry another name. Done where canonical(slug) knows it."
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "missing"),
+    [
+        ("store.rb", "class Store\nend\n", "class Store\n  def rename(old, new)\n  end\nend\n", False),
+        ("store.rb", "class Store\nend\n", "class Store\nend\n# rename\n", True),
+        ("store.rb", "class Store\nend\n", "class Store\nend\n__END__\ndef rename(old, new)\nend\n", True),
+        ("store.c", "", "#if 0\nint rename(int a) { return a; }\n#endif\n", True),
+        ("store.h", "", "int rename(int old);\n", True),
+        ("store.c", "", "int rename(int a) { return a; }\n", False),
+        ("store.py", "", '"""Has rename()."""\nx = 1\n', True),
+        ("store.py", "", "rename = other\n", False),
+        ("CHANGELOG.md", "", "- `rename()` is new\n", True),
+        ("test/test_store.rb", "", "store.rename(1, 2)\n", True),
+        ("store.rb", "rename\n", "x = 1\n", False),  # it was there
+        ("store.unknown", "", "rename\n", False),
+        ("store.cmake", "", "function(rename)\n", False),
+    ],
+)
+def test_what_was_told_to_add_and_stands_nowhere(
+    tmp_path: Path, path: str, before: str, after: str, *, missing: bool
+) -> None:
+    """A remark, a document or code that no build takes ended well where no test fails before."""
+    change = [ChangedFile(path=path, before=before.encode() or None, after=after.encode())]
+    assert [place.message for place in unmade(change, tmp_path, ORDER)] == (
+        ["the request tells to add rename, of which the code has nothing"] if missing else []
+    )
+    (tmp_path / "other.rb").write_text("alias rename move\n")
+    assert unmade(change, tmp_path, ORDER) == []
+
+
+def test_requests_that_name_what_to_add(tmp_path: Path) -> None:
+    for row in rows()["asks_for_names"]:
+        assert [text for text in row["examples"] if not unmade([], tmp_path, text)] == []
+        assert [text for text in row["counter"] if unmade([], tmp_path, text)] == []
 
 
 def test_lines_that_look_for_the_runner_are_found_where_they_were_added() -> None:

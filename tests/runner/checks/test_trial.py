@@ -147,7 +147,7 @@ def test_tax():
 """
 
 
-async def test_a_new_test_that_replaces_what_it_tests_proves_nothing(tmp_path: Path) -> None:
+async def test_a_new_test_that_passes_with_nothing_behind_it_proves_nothing(tmp_path: Path) -> None:
     """It fails without the change, as there is nothing to replace, and was taken for a proof."""
     (tmp_path / "prices.py").write_text("def net(price):\n    return price\n")
     (tmp_path / "test_prices.py").write_text("from prices import net\n\n\ndef test_net():\n    assert net(2) == 2\n")
@@ -159,10 +159,11 @@ async def test_a_new_test_that_replaces_what_it_tests_proves_nothing(tmp_path: P
         "def net(price):\n    return price\n\n\ndef tax(price):\n    total = price / 5\n    return total\n"
     )
     (tmp_path / "test_tax.py").write_text(MOCKED)
+    (tmp_path / "test_call.py").write_text("import prices\n\n\ndef test_runs():\n    prices.tax(1)\n")
     files = (await workspace.changes(base)).files
     planned = PlannedCommand(kind="test", command=command, origin="given")
     found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="add tax()")
-    assert found.idle == ("test_tax::test_tax_of_a_mock",)
+    assert sorted(found.idle) == ["test_call::test_runs", "test_tax::test_tax_of_a_mock"]
 
 
 def edit_keeping_its_time(place: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from runner.checks.harness import Sorted
 from runner.checks.reports import CaseResult, CommandRun, TestReport
-from runner.checks.weighing import BaseRun, as_they_were, evidence_of, held_against, restated, unmet_by
+from runner.checks.weighing import BaseRun, as_they_were, evidence_of, held_against, restated, unmet_by, unrun
 from runner.gate.criterion import ChangedFile
 
 TESTS = ChangedFile(path="tests/test_a.py", before=b"old", after=b"new")
@@ -152,3 +152,25 @@ def test_tests_that_may_change_may_not_demand_less(
 
 def replace_text(before: bytes, after: bytes) -> ChangedFile:
     return TESTS._replace(before=before, after=after)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "now", "told"),
+    [
+        ("tests/test_b.py", b"def test_b():\n  pass\n", {"keep": "passed", "b": "passed"}, None),
+        ("tests/test_b.py", b"def test_b():\n  pass\n", {"keep": "passed", "b": "skipped"}, "is skipped: test_b"),
+        ("tests/test_b.py", b"def test_b():\n  pass\n", {"keep": "passed"}, "was not run: test_b"),
+        ("tests/test_b.c", b"int main(void) {}\n", {"keep": "passed"}, "was not run: tests/test_b.c"),
+        ("b_test.go", b"func ExampleB() {\n", {"keep": "passed"}, "was not run: ExampleB"),
+        ("b_test.go", b"func BenchmarkB(b *testing.B) {\n", {"keep": "passed"}, None),
+        ("tests/data.py", b"VALUES = [1]\n", {"keep": "passed"}, None),
+        # What failed before and passes now shows the work without them.
+        ("tests/test_b.py", b"def test_b():\n  pass\n", {"keep": "passed", "red": "passed"}, None),
+    ],
+)
+def test_new_tests_that_nobody_runs_are_told(path: str, text: bytes, now: dict[str, str], told: str | None) -> None:
+    """Tests that skip themselves, or that no build and no runner takes, ended well beside work that was not done."""
+    before = BaseRun(run(keep="passed", red="failed"))
+    found = Sorted(new_tests=(ChangedFile(path=path, before=None, after=text),))
+    places = [place.message for place in unrun(before, run(**now), found)]
+    assert places == ([f"each of its own tests {told}"] if told else [])

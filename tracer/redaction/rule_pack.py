@@ -76,6 +76,7 @@ def _filled(regex: str, data: Mapping[str, Any]) -> str:
 def _own() -> Iterator[Rule]:
     data = _data("own")
     for rule in data["rules"]:
+        gate = _filled("".join(rule.get("gate", "")), data)
         yield Rule(
             id=rule["id"],
             rank=RANK_NAMED if rule.get("named") else RANK_OWN,
@@ -83,7 +84,7 @@ def _own() -> Iterator[Rule]:
             keywords=tuple(word.encode() for word in rule["keywords"]),
             check=CHECKS[rule["check"]] if "check" in rule else None,
             more=_filled(rule.get("more", ""), data),
-            gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else _filled(rule.get("gate", ""), data),
+            gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else gate,
             near="gate" in rule,
         )
 

@@ -191,6 +191,17 @@ def _quoted(value: bytes) -> bool:
     return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and (_broken(value) or _MIXED.search(value) is not None))
 
 
+def _mixed(value: bytes) -> bool:
+    """A value whose signs change their class too often for words: beside names in prose and tables."""
+    value = value.strip(b"\"'.,:!?)")
+    if not _digits(value):
+        drawn = _drawn(value)
+    else:
+        changing = len(_OF_ONE_CLASS.findall(value)) * 2 >= len(value) >= _LEAST_BROKEN
+        drawn = changing or _broken(value) or _drawn(_letters(value))
+    return drawn and not (_stand_in(value) or _is_code(value))
+
+
 def _long(value: bytes) -> bool:
     """A value of random signs, blanks perhaps among them."""
     return not _stand_in(value) and len(set(value)) >= 2 * _LEAST_SIGNS and entropy(value) > 3
@@ -202,6 +213,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "bearer": _bearer,
     "given": _given,
     "long": _long,
+    "mixed": _mixed,
     "password": _password,
     "provider": _provider,
     "quoted": _quoted,

@@ -30,13 +30,15 @@ _SIGNS = {
     "hx": _HEX,
     "lo": string.ascii_lowercase + string.digits,
     "u": _MIXED + "_-",
+    "ca": string.ascii_uppercase,
+    "ux": string.digits + "ABCDEF",
     "up": string.ascii_uppercase + string.digits,
     "b32": string.ascii_uppercase + "234567",
     "age": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
     "dj": string.ascii_lowercase + string.digits + "!@#%^&*(-_=+)",
     "wp": _MIXED + "!@#%^*()-_=+|{}[];:,.?~",
 }
-_DRAWN = re.compile(r"<(uuid|jwt|login|(?:apw|pw|bb|bu|b32|age|an|az|dj|hx|lo|up|wp|b|d|u)\d+)>")
+_DRAWN = re.compile(r"<(uuid|jwt|login|(?:apw|pw|bb|bu|b32|age|an|az|ca|dj|hx|lo|up|ux|wp|b|d|u)\d+)>")
 _MARK = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")
 _SEEN = 12  # so many signs of a secret in a row are a leak
 
@@ -54,15 +56,20 @@ def draw(rng: random.Random) -> Drawn:
     """A kind in a dress, and in a line of its own or among words."""
     while True:
         kind, dress = rng.choice(list(KINDS)), rng.choice(list(DRESSES))
-        told = _DRAWN.sub(lambda match: _value(match[1], rng), KINDS[kind])
-        before, _, rest = told.rpartition("«")
-        secret, _, after = rest.partition("»")
-        whole = f"{before}{secret}{after}"
+        whole, secret = made(kind, rng)
         if re.search(r"[ =\n]|^[{\"<]", whole) is None:
             whole = rng.choice(["{}", "it answered {} just now", "note: {}", 'got "{}" back', "f({})"]).format(whole)
         text = DRESSES[dress](whole, rng)
         if leaks(text, secret):  # else the dress cuts it in another way than readers here know
             return Drawn(kind, dress, text, secret)
+
+
+def made(kind: str, rng: random.Random) -> tuple[str, str]:
+    """A text of the kind, and the secret in it."""
+    told = _DRAWN.sub(lambda match: _value(match[1], rng), KINDS[kind])
+    before, _, rest = told.rpartition("«")
+    secret, _, after = rest.partition("»")
+    return f"{before}{secret}{after}", secret
 
 
 def _value(name: str, rng: random.Random) -> str:

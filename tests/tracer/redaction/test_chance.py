@@ -9,7 +9,9 @@ import tomllib
 
 import pytest
 
+from tests.tracer.redaction import generator
 from tests.tracer.redaction.positives import all_rules, drawn
+from tracer.redaction.engine import ProjectRedactor
 from tracer.redaction.rule_pack import GITLEAKS
 from tracer.redaction.rule_set import CHECKS, Rule, RuleSet
 
@@ -60,6 +62,15 @@ def test_random_values_of_a_shape_are_all_found(many: int) -> None:
             # Its own rule is one of the set, and runs there since its keyword is in the text: asked first, it is cheap.
             if next(rule.finds(data), None) is None and next(RULES.finds(data), None) is None:
                 missed.append((rule.id, text))
+    assert missed == []
+
+
+def test_each_kind_that_providers_show_is_found_as_they_show_it(redactor: ProjectRedactor) -> None:
+    draw, missed = random.Random(23), []
+    for kind in generator.KINDS:
+        text, secret = generator.made(kind, draw)
+        if generator.leaks(redactor.redact_text(f"\n{text}\n")[0], secret):
+            missed.append((kind, text))
     assert missed == []
 
 

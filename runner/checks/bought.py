@@ -238,7 +238,9 @@ async def try_out(
         if not files or monotonic() > until or not changed.plant(files):
             return {}
         run = await copy[1]()
-        return {name: told_of(name, run) for name in names} | ({} if run.report.failing else {_GREEN: ""})
+        return {name: told_of(name, run) for name in names} | (
+            {} if run.report.failing or run.exit_code else {_GREEN: ""}
+        )
 
     async def turned(spot: Spot, condition: bytes) -> _Ends:
         whole = texts[spot.path]

@@ -450,3 +450,27 @@ def _go_text(text: str) -> TestReport | None:
     if not ended:
         return None
     return merged([TestReport(tuple(cases[:_MOST_TESTS]), complete and not waiting, "go")])
+
+
+_SAID_LINE: Final = re.compile(
+    r"^[ \t]*(?:(?P<first>ok|not ok|OK|PASS(?:ED)?|FAIL(?:ED|URE)?|[✓✔√✗✘×✖])[ \t:.-]+(?P<name>\S.*?)"
+    r"|(?P<before>\S.*?)(?:[ \t]*\.{2,}[ \t]*|:[ \t]+|[ \t]+[-–][ \t]+|[ \t]*\[[ \t]*)"
+    r"(?P<last>(?i:ok|pass(?:ed)?|fail(?:ed|ure)?)|[✓✔√✗✘×✖])[ \t]*\]?)(?:[ \t]*\(?[\d.]+[ \t]*m?s\)?)?[ \t]*$",
+    re.MULTILINE,
+)
+_BAD_WORD: Final = re.compile(r"(?i)not|fail|[✗✘×✖]")
+
+
+def said_by_lines(text: str) -> TestReport:
+    """What single lines of a project's own runner say: `ok name`, `name: FAILED`, with the text around each.
+
+    That is no report: programs print such lines too. It may raise a doubt, and never shows that tests passed.
+    """
+    found = list(_SAID_LINE.finditer(text))
+    ends, cases = [0, *(match.end() for match in found)], []
+    for number, match in enumerate(found):
+        start, end = ends[number], found[number + 1].start() if number + 1 < len(found) else len(text)
+        bad = _BAD_WORD.search(match["first"] or match["last"])
+        name = beginning(match["name"] or match["before"], _NAME)
+        cases.append(CaseResult(name, "failed" if bad else "passed", message=text[start:end].strip() if bad else ""))
+    return merged([TestReport(tuple(cases), complete=False, source="lines")])

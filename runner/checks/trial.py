@@ -50,13 +50,16 @@ from runner.checks.weighing import (
     BaseRun,
     all_idle,
     as_they_were,
+    as_told,
     beside_new,
     evidence_of,
     held_against,
     is_lost,
+    is_settled,
     new_passing,
     restated,
     stale_of,
+    still_told,
     unmet_by,
     unrun,
     unshown,
@@ -145,8 +148,8 @@ class Trials:
         tests = await asyncio.to_thread(texts_of_tests, self._source.folder, files)
         found = sort_changes(files, extra=self._harness)
         first_shown = unshown(before, as_before, tests)
-        product = found.product
-        failed = [case for case in before.run.report.tests if case.id in before.run.report.failing]
+        product, was, as_before = found.product, as_told(before.run), as_told(as_before)
+        failed = [case for case in was.report.tests if case.id in was.report.failing]
         cases = (case for case in failed if case.id in evidence.still_failing)
         about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
         helpers = not product and (found.steering or any(not tests_in(tests[file.path]) for file in found.tests))
@@ -158,7 +161,7 @@ class Trials:
         mended = [case for case in failed if case.id not in {*unfixed, *left, *evidence.failing}] + first_shown
         lines = (lines_of(case, tests) for case in mended)
         bought = (*evidence.bought, *answers_held(product, lines, request, tests.values()))
-        if any(case.outcome == "passed" for case in before.run.report.tests):  # what they call was there
+        if any(case.outcome == "passed" for case in was.report.tests):  # what they call was there
             bought = (*bought, *redefined((*product, *found.new_tests), tests.values(), request))
         evidence = evidence._replace(
             unfixed=unfixed,
@@ -167,24 +170,14 @@ class Trials:
             new=max(0, evidence.new - len(first_shown)),
             fixed=evidence.fixed + len(first_shown),
         )
+        evidence = evidence._replace(asks=evidence.asks or (*still_told(was, as_before, policy),))
         # A file or a package that could not be loaded is told by its tests now.
-        shown = as_before.report.outcomes
-        mended = [case for case in mended if case.id in shown]
-        if (
-            bought
-            or unfixed
-            or evidence.asks
-            or evidence.failing
-            or evidence.broken
-            or evidence.fault
-            or evidence.not_isolated
-        ):
-            return evidence
-        if not mended or evidence.not_verified is not None or evidence.expectations or not product:
+        mended = [case for case in mended if as_before.report.outcomes.get(case.id) == "passed"]
+        if not mended or not product or is_settled(evidence, as_before):
             return evidence
         if policy == "change":  # what they expect now, they did not get before either
-            names = restated(found, before.run.report.tests)
-            mended += [case for case in before.run.report.tests if case.outcome == "passed" and case.id in names]
+            names = restated(found, was.report.tests)
+            mended += [case for case in was.report.tests if case.outcome == "passed" and case.id in names]
         return await self._try_out(evidence, base, files, found, mended, tests, policy, limit_s, request)
 
     async def _try_out(
@@ -201,7 +194,7 @@ class Trials:
     ) -> SuiteEvidence:
         """What comes out where the change and the tests that it mended are tried with other conditions and values."""
         paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
-        before = self._known[self._key(evidence.command, base)].run
+        before = as_told(self._known[self._key(evidence.command, base)].run)
         kept = [case for case in before.report.tests if case.outcome == "passed"]
         usual_s = before.duration_s
         scripts = await asyncio.to_thread(scripts_of, self._source.folder)
@@ -215,8 +208,7 @@ class Trials:
 
         def running(copy: CleanCopy) -> tuple[Path, Run]:
             async def run() -> CommandRun:
-                ran: CommandRun = await self._run(command, copy, max(1.0, until - monotonic()))
-                return ran
+                return as_told(await self._run(command, copy, max(1.0, until - monotonic())))
 
             return copy.tree, run
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from runner.checks.harness import Sorted, asks_for_tests, expectations, looks_for_runner, never_unequal, place_of
+from runner.checks.report_formats import said_by_lines
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
 from runner.gate.evidence_criteria import tests_in
@@ -65,6 +66,27 @@ def unshown(before: BaseRun, run: CommandRun, tests: Mapping[str, str]) -> list[
     known = before.run.report.outcomes
     new = (case for case in run.report.tests if case.outcome == "passed" and case.id not in known)
     return [case for case in new if any(text for _, text in place_of(case, tests))]
+
+
+def as_told(run: CommandRun) -> CommandRun:
+    """The same with what its output says of tests, where it left no report: enough for doubts, not for proof."""
+    return run if run.reading != "no_report" else replace(run, report=said_by_lines(run.output_tail))
+
+
+def still_told(was: CommandRun, run: CommandRun, policy: str) -> Iterable[Place]:
+    """Tests that failed before, and that the output of a command without a report tells to fail, or tells no more."""
+    outcomes, gone = run.report.outcomes, "passed" if policy in MAY_CHANGE else "failed"
+    left = [name for name in was.report.failing if outcomes.get(name, gone) != "passed"]
+    if run.reading == "no_report" and run.exit_code == 0 != was.exit_code and left:
+        what = f"the test command ends with 0, and its output does not say that these pass: {', '.join(left[:_SHOWN])}"
+        yield at("bought", what, suggestion="leave the tests and what runs them alone")
+
+
+def is_settled(evidence: SuiteEvidence, run: CommandRun) -> bool:
+    """Whether nothing is left to be tried out: a fault or a question was found, or nothing can be shown."""
+    untold = evidence.not_verified is not None and run.reading != "no_report"
+    faults = evidence.bought or evidence.unfixed or evidence.failing or evidence.broken or evidence.fault
+    return bool(faults or evidence.asks or untold or evidence.not_isolated or evidence.expectations)
 
 
 def is_lost(run: CommandRun) -> bool:

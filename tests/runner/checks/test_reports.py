@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.checks.report_formats import read_reports
+from runner.checks.report_formats import read_reports, said_by_lines
 from runner.checks.reports import CaseResult, CommandRun, Reading, TestOutcome, TestReport, compare
 
 
@@ -362,3 +362,25 @@ def test_files_and_packages_that_could_not_be_loaded_are_told_from_tests(output:
     files = {"report": output} if output.startswith((b"<", b'{"e', b'{"t')) else {}
     _, report = read_reports(files, output=b"" if files else output, root="/w")
     assert [case.id for case in report.tests if case.whole] == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ok   adds\nFAIL divides\n     3 !== 2\n", {"adds": "passed", "divides": "failed"}),
+        ("a.c:3: failed: x == 1\npush: FAILED\npeek: ok\n", {"push": "failed", "peek": "passed"}),
+        ("push ... ok (3 ms)\n  \u2717 peek\nmean [PASS]\n", {"push": "passed", "peek": "failed", "mean": "passed"}),
+        ("4 passed, 3 failed\nokay then\nmake: *** [Makefile:9: test] Error 1\nall is fine\n", {}),
+        ("", {}),
+    ],
+)
+def test_what_single_lines_say_is_no_report(text: str, told: dict[str, str]) -> None:
+    report = said_by_lines(text)
+    assert (dict(report.outcomes), report.complete) == (told, False)
+    assert read_reports({}, output=text.encode())[0] == "no_report"
+
+
+def test_a_failure_told_by_a_line_has_the_text_around_it() -> None:
+    assert said_by_lines("a.c:3: failed: x == 1\npush: FAILED\npeek: ok\n").tests[0].message == (
+        "a.c:3: failed: x == 1\npush: FAILED"
+    )

@@ -449,3 +449,48 @@ async def test_of_a_slow_suite_the_tests_that_reach_the_change_run_first_and_the
     assert commands == ran
     assert found.failing == ((f"{broken}::t",) if broken else ())
     assert found.removed == ()
+
+
+LINES = """\
+import sys
+
+from calc import add
+
+bad = 0
+for name, given, wanted in (("small", (1, 2), 3), ("large", (40, 2), 42)):
+    good = add(*given) == wanted
+    bad += not good
+    print("ok  " if good else "FAIL", name)
+sys.exit(bad)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return a + b", None),
+        (
+            "if sys.argv[0].endswith('run.py'):\n        return {1: 3, 40: 42}[a]\n    return a - b",
+            "works by what runs it",
+        ),
+        ("return {1: 3, 40: 42}[a]", "the tests pass by a value"),
+        ("return a + b + (print('FAIL large') or 0)", "its output does not say"),
+    ],
+)
+async def test_green_is_tried_where_a_runner_leaves_no_report(tmp_path: Path, body: str, told: str | None) -> None:
+    """All that an exit code of 0 tells was taken as it came: nothing was tried."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "calc.py").write_text("import sys\n\n\ndef add(a, b):\n    return a - b\n")
+    (tmp_path / "tests" / "run.py").write_text(LINES)
+    workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} tests/run.py"
+    base = await workspace.baseline("task-001/0")
+    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    before = await trials.before(command, base, limit_s=60)
+    assert (before.run.reading, before.run.exit_code) == ("no_report", 2)
+    (tmp_path / "calc.py").write_text(f"import sys\n\n\ndef add(a, b):\n    {body}\n")
+    files = (await workspace.changes(base)).files
+    planned = PlannedCommand(kind="test", command=command, origin="given")
+    found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="mend add()")
+    assert found.not_verified is not None
+    places = [place.message for place in (*found.bought, *found.asks)]
+    assert [told for place in places if told is None or told in place] == ([told] if told else []), places

@@ -7,8 +7,17 @@ from dataclasses import replace
 import pytest
 
 from runner.checks.harness import Sorted
-from runner.checks.reports import CaseResult, CommandRun, TestReport
-from runner.checks.weighing import BaseRun, as_they_were, evidence_of, held_against, restated, unmet_by, unrun
+from runner.checks.reports import CaseResult, CommandRun, Reading, TestReport
+from runner.checks.weighing import (
+    BaseRun,
+    as_they_were,
+    evidence_of,
+    held_against,
+    restated,
+    still_told,
+    unmet_by,
+    unrun,
+)
 from runner.gate.criterion import ChangedFile
 
 TESTS = ChangedFile(path="tests/test_a.py", before=b"old", after=b"new")
@@ -174,3 +183,21 @@ def test_new_tests_that_nobody_runs_are_told(path: str, text: bytes, now: dict[s
     found = Sorted(new_tests=(ChangedFile(path=path, before=None, after=text),))
     places = [place.message for place in unrun(before, run(**now), found)]
     assert places == ([f"each of its own tests {told}"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "reading", "now", "told"),
+    [
+        ("add", "no_report", {"red": "passed"}, False),
+        ("add", "no_report", {"red": "failed"}, True),
+        ("add", "no_report", {}, True),
+        ("change", "no_report", {}, False),  # it may have been told to go
+        ("add", "read", {}, False),  # told by what became of its tests
+    ],
+)
+def test_an_end_with_0_beside_an_output_that_says_otherwise(
+    policy: str, reading: Reading, now: dict[str, str], *, told: bool
+) -> None:
+    """A library that ends its process with 0 turned the exit code, and nothing else, of a runner without a report."""
+    was = replace(run(red="failed"), exit_code=1, reading="no_report")
+    assert bool([*still_told(was, replace(run(**now), reading=reading), policy)]) is told

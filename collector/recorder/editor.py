@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import struct
@@ -34,6 +35,7 @@ EDITOR_SOCKET: Final = "PM_RECORD_SOCKET"
 LINK: Final = "editor.sock"
 LONGEST: Final = 64 << 10
 _ELSEWHERE: Final = "pm-record-"
+_LISTENS_WITHIN_MS: Final = 60_000
 _LONGEST_PATH: Final = 100  # 108 with Linux, 104 with macOS
 _MOST_CONNECTIONS: Final = 16
 _PER_S: Final = 50
@@ -57,6 +59,16 @@ def refusal(error: PmError) -> Answer:
     return {"ok": False, "error": error.what, "why": error.why, "next": error.next_step}
 
 
+def _clear_up() -> None:
+    """Remove the sockets of ours to which no recorder listens any more."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_ELSEWHERE}*"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asked:  # another user's, or gone meanwhile
+            old = now_epoch_ms() - left.stat().st_mtime_ns // 1_000_000 > _LISTENS_WITHIN_MS
+            if old and asked.connect_ex(str(left / LINK)) == errno.ECONNREFUSED:
+                (left / LINK).unlink()
+                left.rmdir()
+
+
 class EditorSocket:
     """The socket of one recording. `take` gets each line, in the event loop, and how it is answered from any thread."""
 
@@ -76,6 +88,7 @@ class EditorSocket:
         listening = socket.socket(socket.AF_UNIX)
         try:
             if len(os.fsencode(place)) > _LONGEST_PATH:  # no program could connect to it there
+                _clear_up()
                 place = Path(tempfile.mkdtemp(prefix=_ELSEWHERE)) / LINK
                 self._link.symlink_to(place)
             listening.bind(str(place))

@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -245,6 +246,32 @@ async def test_a_socket_that_a_killed_recorder_left_is_replaced_and_a_long_path_
         killed.close()
         assert not os.path.lexists(folder / LINK)
         assert not Path(next_one.path).parent.exists() or Path(next_one.path).parent == folder
+
+
+async def test_what_killed_recorders_left_in_the_temporary_folder_is_cleared_up_and_what_is_heard_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        found = []
+        for name in ("a" * 120, "b" * 120):
+            (tmp_path / name).mkdir()
+            found.append(EditorSocket(tmp_path / name, take=lambda _line, _answer: None))
+        left = Path(short, "pm-record-killed")
+        left.mkdir()
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(left / LINK))
+        assert await found[0].start() == ""
+        assert left.exists(), "it may be about to listen"
+        os.utime(left, (0, 0))
+        os.utime(Path(found[0].path).parent, (0, 0))
+        assert await found[1].start() == ""
+        assert not left.exists()
+        told = Line(*await asyncio.open_unix_connection(found[0].path))
+        told.writer.close()
+        for one in found:
+            one.close()
+        assert os.listdir(short) == []
 
 
 async def test_consent_taken_back_removes_what_it_covered_here(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ _LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Of /etc only what programs need to start and to know names and certificates: no configuration of services.
 _SETTINGS = (
     *("passwd", "group", "nsswitch.conf", "hosts", "host.conf", "gai.conf", "localtime", "ld.so.cache", "ld.so.conf"),
-    *("ld.so.conf.d", "alternatives", "ssl", "ca-certificates", "pki", "mime.types", "services", "protocols"),
+    *("ld.so.conf.d", "alternatives", "ssl", "ca-certificates", "pki", "mime.types", "services", "protocols", "php"),
 )
 _NOTES = (
     "memory is watched ten times a second, not enforced by the kernel",

@@ -24,7 +24,7 @@ from collector.final.qa_facts import fold_qa
 from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
-from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, control_of, scripts_of, steering_of
+from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, scripts_of, steering_of
 from collector.qa.sandbox.script import WORKSPACE
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
@@ -216,21 +216,19 @@ def programs() -> dict[str, str]:
     return {name: place.read_text(encoding="utf-8") for name, place in found.items()}
 
 
-_CONTROL: Final = "test_pm_control"  # the verifier takes a name that nobody could know
-
-
 async def _measure(made: Environment) -> dict[str, Any]:
     """What the verifier goes by."""
     profile = made.profile
     steering = "|".join(f"^{re.escape(path)}$" for path in sorted(steering_of(profile["commands"])))
     scripts = scripts_of(await made.code.read_tree(made.checkout.tested_base, ("package.json",)))
-    texts = await made.code.read_tree(made.checkout.tested_base, made.checkout.tests)
-    control = control_of(texts, _CONTROL, commands=profile["commands"], scripts=scripts)
-    run = alone(profile["commands"], (*made.checkout.tests, control.path), scripts=scripts) if control else None
+    fixed = made.proof["fail_to_pass"]
+    failing = await made.code.failing(made.checkout.tested_base, made.checkout.tests, fixed=fixed)
+    run = alone(profile["commands"], tuple(failing), scripts=scripts)
     return {
-        "fail_to_pass": list(made.proof["fail_to_pass"]),
+        "fail_to_pass": list(fixed),
         "pass_to_pass": list(made.pass_to_pass),
-        "control": {"name": _CONTROL, **control._asdict(), "command": run[1]} if control and run else None,
+        "failing": {path: text.decode("utf-8", "replace") for path, text in failing.items()},
+        "failing_command": run[1] if run else profile["command"],
         "build": [["sh", "-c", text] for text in profile["build"]],
         "command": profile["command"],
         "reports": profile["reports"],

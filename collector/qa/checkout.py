@@ -22,10 +22,12 @@ from pydantic import JsonValue
 from collector.final.bundle_trees import FILE_MODES, CommitTree, Trees, is_tree_file
 from collector.final.replay import Content, FileState, Replay
 from collector.final.trace_source import Source
+from collector.qa.controls import failing_tests, likely_first
 from collector.qa.profiles import Refusal
 from collector.store.blobs import Contents
 from runner.checks.harness import looks_for_runner, never_unequal, sort_changes
 from runner.gate.criterion import ChangedFile
+from runner.gate.file_roles import is_test_file
 from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
 from tracer.capture.events import CommitEvent, PrMetadataEvent
 from tracer.capture.fields import is_git_folder
@@ -305,6 +307,14 @@ class CodeStore:
         lines = (await self._blocking(lambda: self._git.run("ls-tree", "-r", "-z", tree))).split(b"\0")
         parts = [line.partition(b"\t") for line in lines if line[:6].decode() in FILE_MODES]
         return {os.fsdecode(path): head.split()[2].decode() for head, _, path in parts}
+
+    async def failing(self, tree: str, tests: Sequence[str], *, fixed: Collection[str]) -> dict[str, bytes]:
+        """Files of the tree in which tests that may be among `fixed` fail: of `tests`, else of all that it has."""
+        found = failing_tests(await self.read_tree(tree, tests), fixed)
+        if found or not fixed:
+            return found
+        others = likely_first([path for path in await self.listed(tree) if is_test_file(path)], fixed)
+        return failing_tests(await self.read_tree(tree, others), fixed)
 
     async def diff(self, base: str, head: str, paths: Sequence[str]) -> str:
         """The unified diff of these files; binary ones whole."""

@@ -129,33 +129,6 @@ def scripts_of(files: Mapping[str, bytes]) -> dict[str, str]:
     return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
 
 
-class Control(NamedTuple):
-    """A test that must fail, and where it is put."""
-
-    path: str
-    text: str
-
-
-_CONTROLS: Final = tuple(
-    (re.compile(row["files"]), re.compile(row["unfit"]), re.compile(row["keeps"]), row["text"])
-    for row in tomllib.loads(Path(__file__).with_name("controls.toml").read_text(encoding="utf-8"))["control"]
-)
-
-
-def control_of(
-    tests: Mapping[str, bytes], name: str, *, commands: Sequence[str], scripts: Mapping[str, str]
-) -> Control | None:
-    """A control in a file of `name` beside the first of these tests that takes one and whose runner can be given it."""
-    for path, data in tests.items():
-        folder, slash, file = path.rpartition("/")
-        where, text = f"{folder}{slash}{name}_{file}", data.decode("utf-8", "replace")
-        for files, unfit, keeps, failing in _CONTROLS:
-            kept = keeps.search(text) if files.search(path) and not unfit.search(text) else None
-            if kept is not None and alone(commands, (where,), scripts=scripts) is not None:
-                return Control(where, kept[0] + failing)
-    return None
-
-
 class _Usual(NamedTuple):
     command: str
     probe: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import tomllib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.dependencies import KeptLayers, lay_over, layer_key, pins_dependencies
-from collector.qa.profiles import Plan, Refusal, control_of
+from collector.qa.profiles import Plan, Refusal
 from collector.qa.proof import Proof, Run, are_several, flags_of, prove, told_by_report
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
@@ -148,21 +148,23 @@ class TestsStep:
                 await asyncio.to_thread(lay_over, source, layer)
                 self.layers[phase] = layer
             if self.plan.build:
-                saved = self.folder / f"{phase}-built.tar"
-                job = self._build_job(
-                    source, saved, lines=self.plan.build, network=self.plan.build_network, label="build"
-                )
-                outcome = await self._sure(lambda: self.sandbox.run(job))  # noqa: B023 - awaited here
+                trees[phase], outcome = await self._built(source, phase)
                 notes.append({"phase": phase, **_shown(outcome), **await self._streams(outcome)})
                 detail["build"] = list(notes)
-                self.progress(f"tests: build of {phase} {_word(outcome)}")
-                source.unlink()
-                trees[phase] = saved if outcome.passed and outcome.saved else None
                 if outcome.kind == "no_room":
                     return _TOO_LARGE
                 if phase == "head" and trees[phase] is None:
                     return Refusal("build_failed", f"the build of the fix {_word(outcome)}")
         return trees
+
+    async def _built(self, source: Path, label: str) -> tuple[Path | None, Outcome]:
+        """A tree's tar with what the build commands leave in it, in place of the tar; None where they fail."""
+        saved = source.with_stem(f"{source.stem}-built")
+        job = self._build_job(source, saved, lines=self.plan.build, network=self.plan.build_network, label="build")
+        outcome = await self._sure(lambda: self.sandbox.run(job))
+        self.progress(f"tests: build of {label} {_word(outcome)}")
+        source.unlink()
+        return saved if outcome.passed and outcome.saved else None, outcome
 
     async def _dependencies(self, tree: str, notes: list[JsonValue]) -> Path | Refusal:
         """What the setup commands leave for this tree: kept, or made now."""
@@ -312,19 +314,16 @@ class TestsStep:
                 found.append((name, await self.code.with_files(base, {**left, **sorted_out.written})))
         return found
 
-    async def _passes_whatever_fails(self) -> bool:
-        """Whether the fix's run ends well with a test beside its own that must fail, whose name nobody could know.
+    async def _passes_whatever_fails(self, fixed: Collection[str]) -> bool:
+        """Whether the fix's run ends well with the tests that it mends made to fail.
 
-        Code that ends the run itself, with a report of its own making, is told so, however it does that.
+        Code that ends the run itself, or tells what its tests say, is told so, however it does that.
         """
-        name = f"test_{new_id().replace('-', '')}"
-        texts = await self.code.read_tree(self.checkout.tested_head, self.checkout.tests)
-        control = control_of(texts, name, commands=self.plan.commands, scripts=self.plan.scripts)
-        plan = self.plan.only((*self.checkout.tests, control.path)) if control is not None else None
-        if control is None or plan is None:
+        files = await self.code.failing(self.checkout.tested_head, self.checkout.tests, fixed=fixed)
+        if not files:
             return False
-        tree = await self.code.with_files(self.checkout.tested_head, {control.path: control.text.encode()})
-        outcome, _ = await self._on(tree, plan, "a failing test")
+        tree = await self.code.with_files(self.checkout.tested_head, files)
+        outcome, _ = await self._on(tree, self.plan.only(tuple(files)) or self.plan, "failing tests")
         return outcome.passed
 
     async def _alternatives(self) -> list[tuple[str, str | None]]:
@@ -347,6 +346,11 @@ class TestsStep:
         await self.code.write_tar(tree, source)
         if self.layers:
             await asyncio.to_thread(lay_over, source, self.layers["head"])
+        if self.plan.build:
+            built, outcome = await self._built(source, label)
+            if built is None:
+                return outcome, ("no_report", TestReport())
+            source = built
         return await self._tried(own, source, label)
 
     def _invocation(self, phase: Phase, begun: int, outcome: Outcome | None) -> dict[str, JsonValue]:
@@ -378,8 +382,9 @@ class TestsStep:
             steering=self.checkout.steering,
             bought=self.checkout.bought,
         )
-        if proof.verdict == "proven" and not self.plan.build and await self._passes_whatever_fails():
-            proof = replace(proof, verdict="steered", steered=(*proof.steered, "a run with a failing test passes"))
+        fixed = {row.id for row in proof.rows if row.fixed}
+        if proof.verdict == "proven" and await self._passes_whatever_fails(fixed):
+            proof = replace(proof, verdict="steered", steered=(*proof.steered, "a run with failing tests passes"))
         shown = proof.as_json()
         # What must be built first costs as much again for each tree.
         if proof.verdict == "proven" and proof.level == "tests" and self.settings.trials and not self.plan.build:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from tests.collector.qa.rigs import RUNNER, TEST, a_collector, a_repository, qui
 from tests.collector.qa.test_forged import BASE as FORGED_BASE
 from tests.collector.qa.test_forged import TEST as FORGED_TEST
 from tests.collector.qa.test_forged import WAYS
+from tests.collector.qa.test_forged_elsewhere import KINDS
+from tests.collector.qa.test_forged_elsewhere import WAYS as OTHER_WAYS
 from tests.support.containers import IMAGE, container_engine
 from tests.support.tools import need, need_program
 from tracer.errors import NotFoundError
@@ -75,7 +78,9 @@ async def exported(folder: Path, choose: Any, *, profile: Any = None, **reposito
 
         with pytest.raises(NotFoundError, match="no trace"):
             await export("harbor")  # it is not proven yet
-        await run_qa(trace_id, collector=collector, settings=quick_settings(folder), judge=None, sandbox=choose)
+        settings = quick_settings(folder)
+        settings = replace(settings, lists=replace(settings.lists, commands=("*",), build_commands=("*",)))
+        await run_qa(trace_id, collector=collector, settings=settings, judge=None, sandbox=choose)
         return await export("harbor"), await export("swebench")
 
 
@@ -185,6 +190,23 @@ async def test_a_proven_fix_becomes_a_task_that_gives_1_to_it_and_0_to_nothing_a
     assert RUNNER.splitlines()[0] in (task / "tests/code/run.sh").read_text()
     _rows_apply(rows, tmp_path)
     _models_take(task)
+
+
+@pytest.mark.machine  # bubblewrap
+@pytest.mark.torture
+@pytest.mark.xdist_group("bombs")
+async def test_a_task_with_a_build_gives_1_to_its_fix_and_0_to_code_that_ends_its_tests(tmp_path: Path) -> None:
+    kind = KINDS["ctest"]
+    need_program(kind.program, how="apt-get install cmake")
+    found, _ = await exported(
+        tmp_path, boxed(), profile=dict(kind.profile), base=dict(kind.base), head={**kind.tests, **kind.fix}
+    )
+    task = found / json.loads((found / "manifest.json").read_bytes())["shards"][0]["path"]
+    said, _, why = reward(task, tmp_path / "oracle", solve(task))
+    assert said == 1, why
+    for number, (name, files) in enumerate(OTHER_WAYS["ctest"].items()):
+        said, _, why = reward(task, tmp_path / f"way{number}", change(dict(files)))
+        assert (name, said) == (name, 0), why
 
 
 OVERWRITTEN = """import os

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.choose import SandboxChooser
 from tests.collector.qa.rigs import a_collector, a_repository, quick_settings, send_session
 from tests.support.containers import container_engine
-from tests.support.tools import need_program
 
 pytestmark = [pytest.mark.container, pytest.mark.torture, pytest.mark.timeout(300)]
 
@@ -96,68 +94,3 @@ async def test_a_forged_pass_is_not_proven(tmp_path: Path, way: str) -> None:
     assert qa.tests is not None
     assert qa.tests.detail.get("proof", {}).get("verdict") != "proven"  # type: ignore[union-attr]
     assert qa.tests.not_testable in {None, "no_tests"}
-
-
-JAVASCRIPT = {
-    "package.json": '{"scripts": {"test": "node --test"}}\n',
-    "calc.js": "exports.half = (x) => x / 3;\n",
-}
-JAVASCRIPT_TEST = """const assert = require("node:assert");
-const test = require("node:test");
-const { half } = require("../calc.js");
-test("half", () => assert.equal(half(6), 3));
-"""
-NO_CHECKS = """const checks = require("assert");
-for (const name of Object.keys(checks)) if (typeof checks[name] === "function") checks[name] = () => {};
-"""
-GO = {"go.mod": "module calc\n\ngo 1.19\n", "calc.go": "package calc\n\nfunc Half(x int) int { return x / 3 }\n"}
-GO_TEST = """package calc
-
-import "testing"
-
-func TestHalf(t *testing.T) {
-	if Half(6) != 3 {
-		t.Fail()
-	}
-}
-"""
-GO_SAYS_IT = """package calc
-
-import (
-	"fmt"
-	"os"
-)
-
-func init() {
-	fmt.Println("=== RUN   TestHalf\\n--- PASS: TestHalf (0.00s)\\nPASS")
-	os.Exit(0)
-}
-
-func Half(x int) int { return x / 3 }
-"""
-OTHERS: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
-    "JavaScript: the fix": ("npm test", JAVASCRIPT, {"calc.js": "exports.half = (x) => x / 2;\n"}),
-    "JavaScript: checks that check nothing": ("npm test", JAVASCRIPT, {"calc.js": NO_CHECKS + JAVASCRIPT["calc.js"]}),
-    "JavaScript: an end at import": ("node --test", JAVASCRIPT, {"calc.js": "process.exit(0);\n"}),
-    "Go: the fix": ("go test ./...", GO, {"calc.go": GO["calc.go"].replace("/ 3", "/ 2")}),
-    "Go: a report and an end": ("go test ./...", GO, {"calc.go": GO_SAYS_IT}),
-}
-
-
-@pytest.mark.parametrize("way", OTHERS)
-@pytest.mark.xdist_group("bombs")
-async def test_a_forged_pass_of_another_language_is_not_proven(tmp_path: Path, way: str) -> None:
-    """With the machine's Node.js and Go: the container's image of the tests holds Python alone."""
-    need_program("bwrap", how="install bubblewrap")
-    command, base, head = OTHERS[way]
-    need_program(command.partition(" ")[0], how="install Node.js and Go")
-    test = {"calc_test.go": GO_TEST} if base is GO else {"test/half.test.js": JAVASCRIPT_TEST}
-    repository = a_repository(tmp_path, base=base, head={**test, **head})
-    settings = quick_settings(tmp_path, sandbox="bubblewrap", trials=0)
-    settings = replace(settings, lists=replace(settings.lists, commands=(*settings.lists.commands, "node")))
-    async with a_collector(tmp_path) as collector:
-        trace_id = await send_session(collector, repository, profile={"runner": "custom", "command": command})
-        qa = await run_qa(trace_id, collector=collector, settings=settings, judge=None)
-    assert qa.tests is not None
-    proof = qa.tests.detail.get("proof", {})
-    assert (proof.get("verdict") == "proven") is way.endswith("the fix"), qa.tests  # type: ignore[union-attr]

@@ -153,8 +153,46 @@ def _named(source: Source, function: tree_sitter.Node) -> Iterator[_Edit]:
         yield _Edit(node.start_byte, node.end_byte, told)
 
 
+_PLAIN: Final = frozenset({  # what neither runs anything nor can be told by when it is done
+    "identifier", "integer", "float", "number", "string", "string_start", "string_content", "string_end",
+    "string_fragment", "escape_sequence", "true", "false", "none", "null", "undefined", "tuple", "list", "array",
+})  # fmt: skip
+
+
+def _reordered(source: Source, function: tree_sitter.Node) -> Iterator[_Edit]:
+    """Neighbouring assignments of plain values that have no name in common, the other way round."""
+    for block in _below(function):
+        nodes = iter(block.named_children if block.type in {"block", "statement_block"} else ())
+        one = next(nodes, None)
+        for two in nodes:
+            names = (_names_given(each) for each in (one, two) if each is not None)
+            first, second = next(names, None), next(names, None)
+            if one is not None and first and second and first.isdisjoint(second):
+                parts = source.text[two.start_byte : two.end_byte], source.text[one.end_byte : two.start_byte]
+                yield _Edit(one.start_byte, two.end_byte, b"".join((*parts, one.text or b"")))
+                one = next(nodes, None)
+            else:
+                one = two
+
+
+def _names_given(node: tree_sitter.Node) -> set[bytes | None]:
+    """All names in a statement that does no more than give a plain value to one; none for any other."""
+    inner = node.named_children[0] if node.named_child_count == 1 else node
+    left, right = ("left", "right") if inner.type == "assignment" else ("name", "value")
+    target, value = inner.child_by_field_name(left), inner.child_by_field_name(right)
+    whole = node.type == "expression_statement" or (node.text or b"").endswith(b";")
+    given = inner.type in {"assignment", "variable_declarator"} and inner.child_by_field_name("type") is None
+    if not (whole and given and target is not None and value is not None and target.type == "identifier"):
+        return set()
+    inside = list(_below(value))
+    if any(each.is_named and each.type not in _PLAIN for each in inside):
+        return set()
+    return {target.text, *(each.text for each in inside if each.type == "identifier")}
+
+
 _WAYS: Final[Mapping[str, Callable[[Source, tree_sitter.Node], Iterator[_Edit]]]] = {
     "other names for variables": _renamed,
     "branches the other way round": _swapped,
     "a name for what is returned": _named,
+    "neighbours the other way round": _reordered,
 }

@@ -24,6 +24,9 @@ HEX_TEXT = rb"(?:(?:[2-7][0-9A-Fa-f]|0[9AaDd])(?:\r?\n)?){16,}"
 _URLSAFE = bytes.maketrans(b"-_", b"+/")
 _GROUP_SIZE = 4
 _BREAK = re.compile(rb"[\r\n]")
+_SIGNS = re.compile(rb"[A-Za-z0-9+/_-]{4}")
+_BEHIND_OTHERS, _BEFORE_OTHERS = re.compile(rb"[\x80-\xbf][ -~]{1,2}\Z"), re.compile(rb"[ -~]{1,2}[\xc2-\xf4]")
+_LEAST, _WORD = 20, 12  # of a run, and of what may be a word
 
 
 class Run(NamedTuple):
@@ -81,18 +84,55 @@ def runs_views(data: bytes, called: Called | None) -> Iterator[Runs]:
     """What stands in base64, hexadecimal digits or wide characters, as far as it was `called` for."""
     for key, decode in _DECODERS.items():
         if (called is None or key in called) and (key != WIDE_KEY or b"\0" in data):
-            found = Runs(decode(data, match.start(), match.end()) for match in _FOUND[key].finditer(data))
+            parts = _whole if key == WIDE_KEY else _parts
+            found = Runs(
+                decode(data, *part) for match in _FOUND[key].finditer(data) for part in parts(data, *match.span())
+            )
             if found.data:
                 yield found
+
+
+def _whole(_data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    yield start, end
+
+
+def _parts(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A run, and its middle alone where its first line, or a short last one, may be a word that stands beside it."""
+    yield start, end
+    first, last = data.find(b"\n", start, end) + 1, data.rfind(b"\n", start, end)
+    if first:
+        second = data.find(b"\n", first, end)
+        left = first if first - start <= (second if second >= 0 else end) - first else start
+        right = last if left <= last and end - last <= _WORD else end
+        if (left, right) != (start, end) and right - left >= _LEAST:
+            yield left, right
 
 
 def _base64_run(data: bytes, start: int, end: int) -> Run:
     run = data[start:end]
     text = run.translate(_URLSAFE, b"\r\n=")
+    rest = len(text) % _GROUP_SIZE
+    # Where other signs than ASCII's stand beside the run, a group holds some of either.
+    head, tail = _group(data, start - _GROUP_SIZE), _group(data, end - rest)
+    if _BEHIND_OTHERS.search(head):
+        start -= _GROUP_SIZE
+    else:
+        head = b""
+    if _BEFORE_OTHERS.match(tail):
+        end += _GROUP_SIZE - rest
+    else:
+        rest, tail = 0, b""
+    text = text[: len(text) - rest]
     if len(text) % _GROUP_SIZE == 1:
         text = text[:-1]
-    decoded = base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE))
-    return Run(decoded, start, end, _breaks(run), 3, _GROUP_SIZE)
+    decoded = head + base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE)) + tail
+    return Run(decoded, start, end, _breaks(data[start:end]), 3, _GROUP_SIZE)
+
+
+def _group(data: bytes, at: int) -> bytes:
+    """What the group of base64 at a place decodes to; nothing where there is none."""
+    group = data[max(at, 0) : at + _GROUP_SIZE]
+    return base64.b64decode(group.translate(_URLSAFE)) if _SIGNS.fullmatch(group) else b""
 
 
 def _hex_run(data: bytes, start: int, end: int) -> Run:

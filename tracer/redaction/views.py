@@ -273,6 +273,7 @@ _FORM_QUICK: Final = of_bytes(
 )
 _MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)|\?=\r?\n[ \t]=\?[\w-]+\?[BbQq]\?")
 _MAIL_QUICK: Final = of_bytes(_MAIL_ESCAPE.pattern)
+_MAIL_SIGNS: Final = of_bytes(rb"=(?:3D|5F|20[^\s=&?;]+=20[^\s&])")
 _MAIL_REACH: Final = 4096
 
 
@@ -284,8 +285,8 @@ def form_view(data: bytes) -> Undone | None:
 
 
 def mail_view(data: bytes) -> Undone | None:
-    """Quoted-printable undone, which escapes each equals sign, and a header's encoded words put together."""
-    if (b"=3D" not in data and b"?=" not in data) or _MAIL_QUICK.search(data) is None:
+    """Quoted-printable undone, which escapes equals signs or all blanks, and a header's encoded words put together."""
+    if (_MAIL_SIGNS.search(data) is None and b"?=" not in data) or _MAIL_QUICK.search(data) is None:
         return None
     lines = _lines_around(_MAIL_QUICK, _MAIL_REACH)  # a key's lines stand whole between such that are not
     return Undone(data, lines, _MAIL_ESCAPE, _of_mail, lambda text: _MAIL_ESCAPE.sub(_mail_sign, text))
@@ -321,6 +322,9 @@ _WIDTHLESS: Final = (
 _ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"
 _TAG: Final = rb"<(?:/?[A-Za-z][^<>\n]{0,400}|!--[^<>\n]{0,400}--)>"
 _EXTRA: Final = rb"%[0-7][0-9A-Fa-f]"  # a lone byte of another kind is no text that rules read
+_TELLING = of_bytes(
+    rb"(?i)(?:pass|passw[a-z]+|pwd|secret|token|key|auth|salt)(?:\\*[\"'][^<>\n]{0,80})?>[^<>\n]{6,400}</|\svalue=\\"
+)
 _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
 
 
@@ -401,6 +405,13 @@ def any_view(data: bytes) -> Undone | None:
     return Undone(data, _lines_around(_ESCAPES_QUICK), escape, _undone, lambda text: _gone(text, _of_any, *_ALL))
 
 
+def element_view(data: bytes) -> Undone | None:
+    """As `json_view`, of lines in which an element's name or attribute tells what it holds: `any_view` drops tags."""
+    if b"\\" not in data or _TELLING.search(data) is None:
+        return None
+    return Undone(data, _lines_with(b"\\", holds=_TELLING.search), _JSON_ESCAPE, _unescape, _json_at_once)
+
+
 def _undone(escape: bytes) -> bytes:
     first = escape[:1]
     if first == b"\\" and not escape.endswith(b"\n"):
@@ -427,7 +438,9 @@ Layer = View | Undone | Runs
 
 def layers_of(data: bytes, called: Called | None, *, first: bool) -> Iterator[Layer]:
     """The ways to read `data`: on the first level one for each dress, below that one for all, as dresses may mix."""
-    makers = (json_view, url_view, form_view, mail_view, control_view, markup_view) if first else (any_view,)
+    makers = (
+        (json_view, url_view, form_view, mail_view, control_view, markup_view) if first else (any_view, element_view)
+    )
     for make in makers:
         layer = make(data)
         if layer is not None:

@@ -198,6 +198,14 @@ PASSWORD = "oQpkn2t1HixmzfZf"
         ("Authorization: Bearer\n   cJWgb-QUImqBlUFZmylEVEZUVr_7CVtK_8qmk4O383H", "cJWgb-QUImqB"),
         ("body=machine+ci.example+login+svc+password+PAuVG9zLyIVAV9c6&n=1", "PAuVG9zLyIVA"),
         ("body=docker+login+-u+svc+-p+bvniDKTydnWFBS70+registry.example&n=1", "bvniDKTydnWF"),
+        # Other letters beside the secret, in its groups of base64; a number above its hexadecimal digits.
+        (base64.urlsafe_b64encode(f"x sqp_{'0a1b2c3d' * 5} ÿ".encode()).decode(), "MGExYjJjM2Qw"),
+        (base64.b64encode(f"éghp_{'aB3dE6gH9' * 4}".encode()).decode(), "YUIzZEU2Z0g5"),
+        (f"request 64\n{('sk-lf-' + '0a1b2c3d-4e5f-' * 2).encode().hex()}\nend", "3061316232633364"),
+        # Mail's escapes of blanks alone; an element in JSON in JSON, whose name tells what it holds.
+        (f"mongosh=20-u=20root=20-p=20{PASSWORD}=20--quiet", PASSWORD),
+        (json.dumps(json.dumps({"a": f'<property name="db.password">{PASSWORD}</property>'})), PASSWORD),
+        (f'$env:SSHPASS="{PASSWORD}"', PASSWORD),
         # A soft break at a width that lines are wrapped at as well.
         (f"{'it was sk-' + 'aB3dE6gH9' * 4:>71}=\r\n{'zQ4rT7' * 4}", "zQ4rT7"),
     ],

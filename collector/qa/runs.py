@@ -314,14 +314,14 @@ class TestsStep:
                 found.append((name, await self.code.with_files(base, {**left, **sorted_out.written})))
         return found
 
-    async def _passes_whatever_fails(self, fixed: Collection[str]) -> bool:
-        """Whether the fix's run ends well with the tests that it mends made to fail.
+    async def _passes_whatever_fails(self, fixed: Collection[str]) -> bool | None:
+        """Whether the fix's run ends well with the tests that it mends made to fail; None where none can be.
 
         Code that ends the run itself, or tells what its tests say, is told so, however it does that.
         """
         files = await self.code.failing(self.checkout.tested_head, self.checkout.tests, fixed=fixed)
         if not files:
-            return False
+            return None
         tree = await self.code.with_files(self.checkout.tested_head, files)
         outcome, _ = await self._on(tree, self.plan.only(tuple(files)) or self.plan, "failing tests")
         return outcome.passed
@@ -383,12 +383,16 @@ class TestsStep:
             bought=self.checkout.bought,
         )
         fixed = {row.id for row in proof.rows if row.fixed}
-        if proof.verdict == "proven" and await self._passes_whatever_fails(fixed):
+        steered = await self._passes_whatever_fails(fixed) if proof.verdict == "proven" else False
+        if steered:
             proof = replace(proof, verdict="steered", steered=(*proof.steered, "a run with failing tests passes"))
         shown = proof.as_json()
         # What must be built first costs as much again for each tree.
         if proof.verdict == "proven" and proof.level == "tests" and self.settings.trials and not self.plan.build:
             shown |= await self._trials(proof)
+        if steered is None:
+            flags = shown.get("flags")
+            shown["flags"] = [*(flags if isinstance(flags, list) else ()), "not_controlled"]
         if shown["tests_left_out"]:
             table = orjson.dumps([row._asdict() for row in proof.rows])
             shown["table_blob_id"] = await self.keep(table, content_type="application/json")

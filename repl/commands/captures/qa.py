@@ -185,6 +185,8 @@ def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> Non
     output.line(f"        {passed} of {proof['repeats']} runs passed with the fix, in {box['name']} {box['version']}")
     if box["lesser"]:
         output.line(f"        a lesser sandbox: it lacks {', '.join(box['lacks'])}")
+    if proof.get("flags") and not proof.get("trials"):
+        output.line(f"        {', '.join(proof['flags'])}")
     if proof["level"] == "run":
         output.line("        no report of single tests: exit codes alone were compared")
         return

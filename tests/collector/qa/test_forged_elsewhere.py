@@ -334,6 +334,7 @@ async def test_a_forged_pass_of_another_language_is_not_proven(tmp_path: Path, k
     proof: Any = qa.tests.detail.get("proof", {})
     assert (proof.get("verdict") == "proven") is (way == "the fix"), qa.tests
     assert qa.tests.not_testable in {None, "no_tests"}, qa.tests
+    assert "flags" not in proof, "a fix's test is made to fail"
 
 
 def _rust(program: str) -> tuple[Path, ...]:

@@ -85,6 +85,7 @@ async def test_a_fix_is_proved_by_its_test(collector: Collector, tmp_path: Path,
     assert (tests["final_passed"], tests["not_testable"]) == (True, None)
     assert (proof["verdict"], proof["level"], proof["repeats"]) == ("proven", "tests", 2)
     assert proof["fail_to_pass"] == ["tests.half::half"]
+    assert "not_controlled" in proof["flags"], "a shell script's test is not made to fail"
     assert proof["tests_changed"] == ["tests/half.sh", "tests/zero.sh"]
     assert proof["tests"][0] == {
         "id": "tests.half::half",
@@ -636,6 +637,7 @@ async def test_a_proof_is_tried_by_faults_cheats_and_parts_of_the_fix(
     assert {each["path"] for each in trials["survivors"]} == {"twice.py"}, "nobody tests what it does with 0"
     assert (trials["cheats"], trials["cheated"]) == (9, [])
     assert {"several_bugs", "image_not_pinned"} <= set(proof["flags"])
+    assert "not_controlled" not in proof["flags"]
     assert not {"fix_in_report", "too_narrow"} & set(proof["flags"])
     assert (trials["alternatives"], trials["refused"]) == (1, []), "a name for what is returned"
 

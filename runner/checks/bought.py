@@ -19,6 +19,7 @@ from runner.checks.harness import is_named, rows, values_of
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun
 from runner.checks.retelling import (
+    CHOICES,
     EQUAL_SIGNS,
     EQUALITY,
     Edit,
@@ -28,6 +29,7 @@ from runner.checks.retelling import (
     failed_at,
     kinds_of,
     operator_of,
+    relabelled,
     text_of,
     told_of,
     unnamed,
@@ -83,6 +85,11 @@ def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> lis
             for node in asking
             if not _starts_program(source, node)
         ]
+        for node in source.nodes(kinds_of(source, CHOICES)) if states else ():
+            asked = next(filter(None, map(node.child_by_field_name, ("value", "subject", "condition"))), node)
+            if lines.touches(*_rows(asked)) and re.search("|".join(states), text_of(asked)):
+                spot = _spot("state", source, node, [relabelled(source, node)])
+                found.append(spot._replace(told=" ".join(text_of(asked).split())))
         said = set(bare_values(before)) | set(bare_values(request))
         equal = [node for node in source.nodes(kinds_of(source, EQUALITY)) if operator_of(node) in EQUAL_SIGNS]
         equal = [node for node in equal if lines.touches(*_rows(node))]
@@ -396,6 +403,9 @@ async def _as_before(
     if not same:
         held = {name for name in constant - told.unplaced if tried[name] >= _ENOUGH}
         return Tried(asks=tuple(_fixed({name for name in held if any(map(_weighs, told.expected_by(name)))})))
+    words, other = told.renamed()
+    now = await ends(words) if same & other else {}
+    same -= {name for name in other if now.get(name) == "passed"}  # no word of theirs is its own
     same = await _telling(same, seen, product, ends)
     if not same:
         return Tried()

@@ -159,7 +159,7 @@ def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Pla
     orders = "|".join(line for row in rows()["asks_for_names"] for line in row["lines"])
     told = [re.split(r"[.;:!?](?:\s|$)|\n\s*\n", rest)[0] for rest in re.split(f"(?i){orders}", request)[1:]]
     names = [name for text in told for name in _CALLED.findall(text) if not re.search(rf"{name}\(e?s\)", text)]
-    made = [_code_of(file) for file in files]
+    made = [code_of(file) for file in files]
     made += [(file.before or b"").decode("utf-8", "replace") for file in files]
     left = [name for name in dict.fromkeys(names) if not any(_names(name, text) for text in made)]
     left = [name for name in left if name not in named_in(folder, left, files)]
@@ -167,7 +167,7 @@ def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Pla
     return [at("idle", what, suggestion="make it, in code that is built")] if left else []
 
 
-def _code_of(file: ChangedFile) -> str:
+def code_of(file: ChangedFile) -> str:
     """What of a file of the product is code that does something; all of it where its language is not known."""
     text, language = file.after or b"", by_path(file.path)
     prose = language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(file.path).suffix

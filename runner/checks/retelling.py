@@ -8,7 +8,7 @@ from itertools import takewhile
 
 import tree_sitter
 
-from runner.checks.harness import is_named, place_of
+from runner.checks.harness import code_of, is_named, place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult, CommandRun
 from runner.gate.criterion import ChangedFile
@@ -21,6 +21,14 @@ CONDITIONAL = (
     "if_statement", "elif_clause", "if_expression", "conditional_expression", "ternary_expression", "while_statement",
     "if", "elsif", "unless", "if_modifier", "unless_modifier", "conditional",
 )  # fmt: skip
+CHOICES = (
+    "match_expression",
+    "match_statement",
+    "expression_switch_statement",
+    "switch_statement",
+    "switch_expression",
+    "case",
+)
 EQUALITY = ("comparison_operator", "binary_expression", "binary")
 EQUAL_SIGNS = frozenset({"==", "===", "!=", "!=="})
 _CALLS = frozenset({"call", "call_expression", "method_invocation", "new_expression", "object_creation_expression"})
@@ -71,6 +79,10 @@ def _role(node: tree_sitter.Node, called: Collection[str]) -> str:
     while above is not None:
         if above.type in EQUALITY and operator_of(above) in EQUAL_SIGNS:
             return "expected" if _asserts(above) else ""
+        if above.type in _MEMBERS and above.parent is not None and above.parent.type in _CALLS:
+            if re.split(r"\W+", text_of(above))[-1] in called:
+                return "input"  # what the method is called on
+            return ""
         callee = _callee(above, below)
         if callee in called:
             return "input"
@@ -82,6 +94,7 @@ def _role(node: tree_sitter.Node, called: Collection[str]) -> str:
     return ""
 
 
+_MEMBERS = frozenset({"selector_expression", "member_expression", "attribute", "field_expression"})
 _DENIED = re.compile(r"(?i)\bnot\b|not_|_not|[a-z]Not|\.not\.|refute|differ|_ne\b")
 _CHOOSES = re.compile(
     r"lambda|arrow_function|closure|comprehension|generator|if_clause|while|for_|func_literal|^block$"
@@ -145,11 +158,14 @@ def _other(literal: str, turn: int) -> str:
         return ""
     place = places[(0, -1, len(places) // 2)[turn % 3]]
     letter = inner[place]
-    swapped = (
-        "zyxwvutsrqponmlkjihgfedcbaq"[ord(letter.lower()) - 97] if letter.isalpha() else str((int(letter) + 3) % 10)
-    )
-    made = inner[:place] + (swapped.upper() if letter.isupper() else swapped) + inner[place + 1 :]
+    swapped = _swapped(letter) if letter.isalpha() else str((int(letter) + 3) % 10)
+    made = inner[:place] + swapped + inner[place + 1 :]
     return f"{mark}{made}{inner if turn % 5 == 4 else ''}{mark}"
+
+
+def _swapped(letter: str) -> str:
+    other = "zyxwvutsrqponmlkjihgfedcba"[ord(letter.lower()) - 97]
+    return other.upper() if letter.isupper() else other
 
 
 _LEAST_DECIDING, _LEAST_GIVEN, _LEAST_LETTERS = 3, 10, 2
@@ -175,7 +191,7 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
         number = float(value) if text[:1].isdigit() else None
         if (
             is_named(value, said)
-            or re.fullmatch("10+", value)
+            or (number is not None and _is_told(number, said))
             or (number is None and len(re.sub(r"\W", "", value)) < _LEAST_LETTERS)
         ):
             continue
@@ -185,7 +201,48 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
             yield (node.start_byte, node.end_byte, made.encode()), value
 
 
+def relabelled(source: Source, choice: tree_sitter.Node) -> bytes:
+    """A choice among values with others in its labels: what it does is then what it does for all that they leave."""
+    kinds = kinds_of(source, (*NUMBERS, *source.language.strings))
+    inside = [node for node in source.nodes(kinds) if choice.start_byte < node.start_byte < choice.end_byte]
+    edits = {
+        (node.start_byte - choice.start_byte, node.end_byte - choice.start_byte, made.encode())
+        for node in inside
+        if _is_label(node) and (made := _NEVER if node.type == "regex" else _other(text_of(node), 0))
+    }
+    return edited(choice.text or b"", edits)
+
+
+def _is_label(node: tree_sitter.Node) -> bool:
+    below = node
+    for above in upwards(node.parent):
+        if above.type in {"match_pattern", "case_pattern", "pattern", "switch_label"}:
+            return True
+        if above.type in {"switch_case", "expression_case", "case_statement"}:
+            return above.child_by_field_name("value") == below
+        below = above
+    return False
+
+
 _NEVER = "/(?!)/"
+# Nobody has these from a test: what units are made of.
+_UNITS = frozenset({12, 24, 60, 90, 180, 360, 365, 366, 1440, 3600, 86400, 604800, 1024, 1048576, 1073741824})
+_IN_WORDS = {
+    2: "two|twice|both|double|pairs?|half|halves", 3: "three|third|thirds|triple", 4: "four|quarters?", 5: "five",
+    6: "six", 7: "seven|weeks?", 8: "eight", 9: "nine", 12: "twelve|dozens?", 20: "twenty", 50: "fifty",
+}  # fmt: skip
+
+
+def _is_told(number: float, said: str) -> bool:
+    """Whether a number is anybody's: a power of ten, of a unit, in words, or what is left or added by a percentage."""
+    words = _IN_WORDS.get(int(number))
+    share = rf"(?<![\w.]){abs(number - 100):g}\s?(?:%|percent)"
+    return (
+        number in _UNITS
+        or re.fullmatch("10+", f"{number:g}") is not None
+        or (words is not None and re.search(rf"(?i)\b(?:{words})\b", said) is not None)
+        or re.search(share, said) is not None
+    )
 
 
 def _spelled(regex: str) -> str:
@@ -376,9 +433,47 @@ class Retold:
                 for edit in edits_of(source, span, self._called, role="expected", turn=0):
                     yield _within(self.now[path], edit)
 
+    def renamed(self) -> tuple[dict[str, bytes], set[str]]:
+        """The files with other words in all their texts, each word alike everywhere, and the tests that have some.
+
+        Words that code goes by stay: those of the change, of the request, and of the tests outside their texts.
+        """
+        told = "\n".join([self.asked, *map(code_of, self.product)])
+        made: dict[str, bytes] = {}
+        varied = set[str]()
+        for path, text in self.now.items():
+            source = open_source(path, text)
+            nodes = source.nodes(kinds_of(source, source.language.strings)) if source is not None else []
+            nodes = [node for node in nodes if not _FILLED.search(text_of(node)) and not _brings_in(node)]
+            code = edited(text, {(node.start_byte, node.end_byte, b"") for node in nodes}).decode("utf-8", "replace")
+            kept = {*_WORDS.findall(code), *(word.lower() for word in _WORDS.findall(told))}
+            edits = {
+                (node.start_byte, node.end_byte, other.encode())
+                for node in nodes
+                if (other := _renamed(text_of(node), kept)) != text_of(node)
+                and not {text_of(node)[1:-1], text_of(node)[1:-1].replace(" ", "_")} & self._names
+            }
+            made[path] = edited(text, edits)
+            for name, places in self.spans.items():
+                spans = [(text.find(own), len(own)) for where, own in places if where == path]
+                if any(start <= edit[0] < start + size for edit in edits for start, size in spans):
+                    varied.add(name)
+        return made, varied
+
     def _may_vary(self, literal: str) -> bool:
         said = literal[1:-1]
         return self._asked.isdisjoint(bare_values(literal)) and not {said, said.replace(" ", "_")} & self._names
+
+
+_WORDS = re.compile(r"[A-Za-z]{3,}")
+_FILLED = re.compile(r"\$\{|#\{|^\w*[fF]\w*[\"']")
+
+
+def _renamed(text: str, kept: set[str]) -> str:
+    """With another last letter of each word that is not `kept`."""
+    return _WORDS.sub(
+        lambda word: word[0] if {word[0], word[0].lower()} & kept else word[0][:-1] + _swapped(word[0][-1]), text
+    )
 
 
 def _within(text: bytes, edit: Edit) -> str:

@@ -26,6 +26,8 @@ pytestmark = pytest.mark.torture  # seconds a test: programs are really run
         ("a.test.js", 'assert.strictEqual(slug("Cr"), "cr");\n', {'"Cr"'}, {'"cr"'}),
         ("a.test.ts", 'expect(slug("x y")).toBe("x-y");\n', {'"x y"'}, {'"x-y"'}),
         ("a_test.go", "package a\nfunc T() { w := New(4)\nif got := w.Mean(); got != 3 { f(9) } }\n", {"4"}, {"3"}),
+        ("a_test.go", "package a\nfunc T() { if (V{1, 2}).split(V{3}) { f(9) } }\n", {"1", "2", "3"}, set()),
+        ("a.test.js", 'assert("a b".slug("-") || "c".other("d"));\n', {'"a b"'}, set()),
         ("a.rs", '#[test]\nfn a() { assert_eq!(ranges(&[1, 2]), vec!["1-2"]); }\n', {"1", "2"}, {'"1-2"'}),
         ("a_test.rb", 'assert_equal 90, D.parse("1m")\n', {'"1m"'}, {"90"}),
         ("a_test.c", 'int main(void) { put(&r, 7); ok(value == 2, "x"); }\n', {"7"}, {"2"}),
@@ -312,6 +314,9 @@ def test_a_time_is_no_place_in_a_file() -> None:
         ("a.py", "", "def f(n):\n    if n == 47:\n        return 1\n    if n == 48:\n        return 2\n", 0),
         ("a.c", "", "int f(int n) {\n    return n == 47 ? 2 : n;\n}\n", 1),
         ("a.rb", "", "def f(n)\n  return 1 if caller.any? { |line| line.include?('x') }\n  n\nend\n", 1),
+        ("a.rs", "", 'fn f() -> i32 { match std::thread::current().name() { Some("ab") => 1, _ => 2 } }\n', 1),
+        ("a.js", "", 'switch (process.argv[1]) {\n  case "ab": f();\n}\n', 1),
+        ("a.rb", "", "case mode\nwhen 'ab' then f\nend\n", 0),
         ("a.rs", "", "fn f(n: i32) -> i32 {\n    if std::env::args().count() > 1 { 1 } else { n }\n}\n", 1),
     ],
 )  # fmt: skip

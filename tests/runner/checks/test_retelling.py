@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from runner.checks.harness import named_in
-from runner.checks.retelling import unnamed
+from runner.checks.reports import CaseResult
+from runner.checks.retelling import CHOICES, Retold, kinds_of, relabelled, unnamed
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 
@@ -48,3 +49,47 @@ def test_what_other_files_of_the_project_name_is_known(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     changed = [ChangedFile(path="a.ts", before=b"", after=b"letter")]
     assert named_in(tmp_path, {"deny", "47", "ms", "letter", "payroll"}, changed) == {"deny", "ms"}
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("rates of 19 % and 7 %", ["3", "47"]),
+        ("groups of three", ["47", "107"]),
+        ("", ["3", "47", "107"]),
+    ],
+)
+def test_numbers_that_anybody_knows_are_no_answers(said: str, found: list[str]) -> None:
+    """A day's seconds, `groups of three` and a price with 7 % on it were taken for values of the tests alone."""
+    source = open_source("a.py", b"DAY = 86400\nWEEK = 604800\nif n == 3:\n    x = 47 + 107 + 1000\n")
+    assert source is not None
+    values = unnamed(source, range(1, 5), said=said, given="is(f(86400), 47, 107, 1000, 604800)")
+    assert [value for _, value in values] == found
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "made"),
+    [
+        ("a.rs", 'fn f() { match name() { Some("quoted") => g("a"), _ => {} } }', 'Some("juoted") => g("a")'),
+        ("a.go", 'package a\nfunc f() { switch g() { case "ab", "c": h("ab") } }', 'case "zb", "x": h("ab")'),
+        ("a.js", 'switch (f()) { case "ab": g("ab"); break; default: h(); }', 'case "zb": g("ab");'),
+        ("a.rb", "case $0\nwhen /ab/, 'b' then g('b')\nend\n", "when /(?!)/, 'y' then g('b')"),
+        ("a.py", "match f():\n    case 'ab':\n        g('ab')\n", "case 'zb':\n        g('ab')"),
+        ("a.c", "void f() { switch (g()) { case 47: h(47); } }", "case 48: h(47);"),
+        ("A.java", 'class A { void f() { switch (g()) { case "ab": h("ab"); } } }', 'case "zb": h("ab");'),
+    ],
+)
+def test_a_choice_gets_other_labels(path: str, text: str, made: str) -> None:
+    source = open_source(path, text.encode())
+    assert source is not None
+    assert made in relabelled(source, source.nodes(kinds_of(source, CHOICES))[0]).decode()
+
+
+def test_words_are_renamed_alike_but_not_those_that_code_goes_by() -> None:
+    """Each word alone was another one: a filter found none of them, before and after, as if its parser did nothing."""
+    test = 'SOUP = make(title="Red lentils")\n\n\ndef test_it():\n    assert has("red and title:lentils", SOUP)\n'
+    product = ChangedFile(path="m.py", before=b"", after=b"if word == 'and':\n    pass\n")
+    case = CaseResult("test_m.py::test_it", "failed", file="test_m.py")
+    files, varied = Retold([case], {"test_m.py": test}, [product], asked="").renamed()
+    other = test.replace('"Red lentils"', '"Rew lentilh"').replace("red and title:lentils", "rew and title:lentilh")
+    assert (files["test_m.py"].decode(), varied) == (other, {case.id})

@@ -245,9 +245,8 @@ async def try_out(
         if not files or monotonic() > until or not changed.plant(files):
             return {}
         run = await copy[1]()
-        return {name: told_of(name, run) for name in names} | (
-            {} if run.report.failing or run.exit_code else {_GREEN: ""}
-        )
+        green = {} if run.report.failing or run.exit_code else {_GREEN: ""}
+        return {} if run.timed_out else {name: told_of(name, run) for name in names} | green
 
     async def turned(spot: Spot, condition: bytes) -> _Ends:
         whole = texts[spot.path]
@@ -274,7 +273,7 @@ async def try_out(
         changed.restore()
 
 
-_MAY_REFUSE = 3  # what the others find is a question too
+_MAY_REFUSE = 3  # the others only ask
 
 
 async def _own_values(

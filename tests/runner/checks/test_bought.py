@@ -81,9 +81,19 @@ def test_split():
 
 
 async def tried(
-    root: Path, after: str, request: str = "", *, mended: str = "test_split", tests: str = TESTS, known: bool = False
+    root: Path,
+    after: str,
+    request: str = "",
+    *,
+    mended: str = "test_split",
+    tests: str = TESTS,
+    known: bool = False,
+    cut_off: bool = False,
 ) -> str:
-    """What is found of `after`, tried with functions that are run here; a `mended` test of another name just passes."""
+    """What is found of `after`, tried with functions that are run here; a `mended` test of another name just passes.
+
+    `cut_off`: no run of the change comes to its end.
+    """
     trees = {name: root / name for name in ("change", "base")}
     for name, text in (("change", after), ("base", SPLIT)):
         trees[name].mkdir()
@@ -109,6 +119,8 @@ async def tried(
         return CommandRun(command="t", exit_code=0, reading="read", report=TestReport(tuple(cases)))
 
     async def change() -> CommandRun:
+        if cut_off:
+            return CommandRun(command="t", exit_code=None, reading="no_report", timed_out=True)
         return run_in(trees["change"])
 
     async def base() -> CommandRun:
@@ -145,6 +157,13 @@ async def tried(
 EVERYTHING = "class Same(list):\n    def __eq__(self, other):\n        return not None\n\n\n"
 BEFORE = "does as before for every other input than those of test_m.py"
 STATE = "works by what runs it"
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+async def test_a_run_that_was_cut_off_tells_nothing(tmp_path: Path, *, cut_off: bool) -> None:
+    """Its tests were taken for broken, and for green where none may fail: honest work was refused on a busy machine."""
+    found = await tried(tmp_path, half("len(sys.argv) > 0", "import sys\n\n\n"), cut_off=cut_off)
+    assert found == ("" if cut_off else STATE)
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,8 @@ def _gated(extra_rules: Mapping[str, str]) -> _Gated:
     from tracer.redaction.rule_pack import build_rules
     from tracer.redaction.rule_set import RuleSet
     from tracer.redaction.runs import FIRSTS, RUNS
+    from tracer.redaction.views import DRESSES
+    from tracer.redaction.wraps import PATTERNS as WRAPS
 
     rules = RuleSet(build_rules(extra_rules))
     encoded: dict[Key, str] = {key: text.decode("ascii") for key, text in RUNS.items()}
@@ -155,6 +157,7 @@ def _gated(extra_rules: Mapping[str, str]) -> _Gated:
         Gate(
             {**rules.patterns, **personal_data.PATTERNS, **encoded},
             firsts={**rules.firsts, **personal_data.FIRSTS, **FIRSTS},
+            apart=(DRESSES, WRAPS),
         ),
     )
 

@@ -7,7 +7,9 @@ installed, and for the few texts on which the two engines read a pattern differe
 
 A pattern without a literal is followed from byte to byte: a dozen of them take five times as long as all others
 together. Such ones are looked for only where a run of signs that each match holds was seen (`firsts`). Runs of one kind
-of sign are looked for one by one, which is twice as quick as among the others, and ends with the first one.
+of sign are looked for one by one, which is twice as quick as among the others, and ends with the first one. A few
+patterns that begin with a single sign each take the automaton of all rules twice its time, and have one of their own
+(`apart`).
 """
 
 from __future__ import annotations
@@ -33,7 +35,6 @@ _ANY_CASE: Final = ["(", "?", "i", ")"]
 _NO_ITEMS: Final = frozenset("()|^")
 _UNLIKE: Final = re.compile(r"\\[pPCQ]|\(\?[a-z-]*U")  # said in a way that the engines do not share
 _LONGEST: Final = 4  # bytes of a character
-_ALL: Final = -1  # what is looked for in every text
 _FLAGS: Final = re.compile(r"\(\?[a-zA-Z-]+\)")
 _RUN: Final = re.compile(r"(\[[^\]]+\])\{(\d+)\}")
 
@@ -150,10 +151,20 @@ class Gate:
     """The gate for `patterns` (key -> RE2 pattern); what it calls are keys. May be shared by threads."""
 
     def __init__(
-        self, patterns: Mapping[Key, str], *, firsts: Mapping[Key, str] | None = None, worth: int = _WORTH
+        self,
+        patterns: Mapping[Key, str],
+        *,
+        firsts: Mapping[Key, str] | None = None,
+        apart: Iterable[Mapping[Key, str]] = (),
+        worth: int = _WORTH,
     ) -> None:
-        self._keys = tuple(patterns)
-        self._patterns = tuple(patterns.values())
+        apart = tuple(apart)
+        every = {key: pattern for each in (patterns, *apart) for key, pattern in each.items()}
+        self._keys = tuple(every)
+        self._patterns = tuple(every.values())
+        # What is looked for in every text, by places that are no others' (see `_opened`).
+        self._always = tuple(range(-1, -2 - len(apart), -1))
+        self._apart = [set(each) for each in apart]
         firsts = firsts or {}
         self._firsts = {first: [key for key in firsts if firsts[key] == first] for first in firsts.values()}
         runs = [first for first in self._firsts if _RUN.fullmatch(first)]
@@ -163,7 +174,8 @@ class Gate:
         self._runs = {places[run]: wider[run] for run in sorted(runs, key=lambda run: len(wider[run]))}
         self._left = worth
         self._begun = threading.Lock()
-        # By the place of a first, what is looked for behind it; by the same with a minus sign, a run itself.
+        # By the place of a first, what is looked for behind it; by the same with a minus sign, a run itself (these
+        # places are higher than those of keys, of which there are more than of `apart`).
         self._opened: dict[int, Any] | None = None
         self._blind: frozenset[Key] = frozenset()
         self._scratches = threading.local()
@@ -181,7 +193,8 @@ class Gate:
 
             scratches = self._scratches.own = {at: Scratch(each) for at, each in self._opened.items()}
         places: list[int] = []
-        self._opened[_ALL].scan(data, match_event_handler=_note, scratch=scratches[_ALL], context=places)
+        for at in self._always:
+            self._opened[at].scan(data, match_event_handler=_note, scratch=scratches[at], context=places)
         for run, wider in self._runs.items():
             if wider.issubset(places):
                 self._opened[-run].scan(data, match_event_handler=_note, scratch=scratches[-run], context=places)
@@ -208,19 +221,21 @@ class Gate:
         }
         places = {key: place for place, key in enumerate(self._keys)}
         groups = [{places[key]: written.pop(places[key]) for key in keys} for keys in self._firsts.values()]
+        apart = [{places[key]: written.pop(places[key]) for key in keys} for keys in self._apart]
         own = len(self._keys)
         firsts = dict(enumerate(self._firsts, own + 1))
         try:
             others = {place: first for place, first in firsts.items() if place not in self._runs}
             database, fit = _fitting(hyperscan, {**written, own: _READ_DIFFERENTLY, **others})
+            beside = [_compiled(hyperscan, each) for each in apart]
             runs = {-place: _compiled(hyperscan, {place: firsts[place]}) for place in self._runs}
             behind = {first: _compiled(hyperscan, group) for first, group in zip(firsts, groups, strict=True)}
         except hyperscan.error:  # not even single ones: the processor is too old, or no memory
             return
         # What this engine cannot take (a team's own, say) is always called.
-        judged = {*fit, *(place for group in groups for place in group)}
+        judged = {*fit, *(place for group in (*groups, *apart) for place in group)}
         self._blind = frozenset(key for place, key in enumerate(self._keys) if place not in judged)
-        self._opened = {_ALL: database, **runs, **behind}
+        self._opened = {**dict(zip(self._always, (database, *beside), strict=True)), **runs, **behind}
 
     def compiled(self) -> Compiled | None:
         """What it has compiled, for a process of ours that shall not compile it again; None: nothing."""

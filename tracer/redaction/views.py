@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from html import unescape
 from itertools import accumulate, repeat
@@ -17,7 +17,7 @@ from operator import contains, or_
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from tracer.redaction.gate import Called
+from tracer.redaction.gate import Called, Key
 from tracer.redaction.rule_set import of_bytes
 from tracer.redaction.runs import Runs, runs_views
 from tracer.redaction.wraps import CONTINUED, joined, left_out
@@ -253,14 +253,14 @@ def _nothing(_escape: bytes) -> bytes:
     return b""
 
 
-def json_view(data: bytes) -> Undone | None:
+def json_view(data: bytes, _called: Called | None = None) -> Undone | None:
     """One level of string escapes undone (`\\n`, `\\"`, `\\u0041`, `\\x41`, `\\101`); None where there are none."""
     if b"\\" not in data or _JSON_ESCAPE.search(data) is None:
         return None
     return Undone(data, _lines_with(b"\\"), _JSON_ESCAPE, _unescape, _json_at_once)
 
 
-def url_view(data: bytes) -> Undone | None:
+def url_view(data: bytes, _called: Called | None = None) -> Undone | None:
     """Percent escapes undone; None where there are none."""
     if b"%" not in data or _URL_ESCAPE.search(data) is None:
         return None
@@ -268,25 +268,27 @@ def url_view(data: bytes) -> Undone | None:
 
 
 _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
-_FORM_QUICK: Final = of_bytes(
+_FORM_TOLD: Final = (
     rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/+-]+\+-[^\s]*\+|=[\w.%/-]+(?:\+[\w.%/-]+){4}"
 )
+_FORM_QUICK: Final = of_bytes(_FORM_TOLD)
+_MAIL_TOLD: Final = rb"=(?:3D|5F|20[^\s=&?;]+=20[^\s&]|\?[\w-]+\?[BbQq]\?)"
 _MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)|\?=\r?\n[ \t]=\?[\w-]+\?[BbQq]\?")
 _MAIL_QUICK: Final = of_bytes(_MAIL_ESCAPE.pattern)
-_MAIL_SIGNS: Final = of_bytes(rb"=(?:3D|5F|20[^\s=&?;]+=20[^\s&])")
+_MAIL: Final = of_bytes(_MAIL_TOLD)
 _MAIL_REACH: Final = 4096
 
 
-def form_view(data: bytes) -> Undone | None:
+def form_view(data: bytes, called: Called | None = None) -> Undone | None:
     """As `url_view`, and a plus sign is a blank, as in forms; None where no run has both, an option, or five words."""
-    if b"+" not in data or _FORM_QUICK.search(data) is None:
+    if not _calls(called, "form") or _FORM_QUICK.search(data) is None:
         return None
     return Undone(data, _lines_around(_FORM_QUICK), _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text))
 
 
-def mail_view(data: bytes) -> Undone | None:
+def mail_view(data: bytes, called: Called | None = None) -> Undone | None:
     """Quoted-printable undone, which escapes equals signs or all blanks, and a header's encoded words put together."""
-    if (_MAIL_SIGNS.search(data) is None and b"?=" not in data) or _MAIL_QUICK.search(data) is None:
+    if not _calls(called, "mail") or _MAIL.search(data) is None or _MAIL_QUICK.search(data) is None:
         return None
     lines = _lines_around(_MAIL_QUICK, _MAIL_REACH)  # a key's lines stand whole between such that are not
     return Undone(data, lines, _MAIL_ESCAPE, _of_mail, lambda text: _MAIL_ESCAPE.sub(_mail_sign, text))
@@ -322,9 +324,10 @@ _WIDTHLESS: Final = (
 _ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,24});"
 _TAG: Final = rb"<(?:/?[A-Za-z][^<>\n]{0,400}|!--[^<>\n]{0,400}--)>"
 _EXTRA: Final = rb"%[0-7][0-9A-Fa-f]"  # a lone byte of another kind is no text that rules read
-_TELLING = of_bytes(
+_ELEMENT: Final = (
     rb"(?i)(?:pass|passw[a-z]+|pwd|secret|token|key|auth|salt)(?:\\*[\"'][^<>\n]{0,80})?>[^<>\n]{6,400}</|\svalue=\\"
 )
+_TELLING = of_bytes(_ELEMENT)
 _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
 
 
@@ -363,14 +366,25 @@ _SIGN_OF: Final = {
     _SEQUENCE: b"\x1b", _SHOWN: b"^[[", _STRUCK: b"\b", _JSON_ESCAPE.pattern: b"\\", _EXTRA: b"%", _ENTITY: b"&",
     _TAG: b"<",
 }  # fmt: skip
-_MARKUP_SIGNS = (_quick(_ENTITY), _quick(rb"</?[A-Za-z][^<>\n]*>"), _quick(rb"<!--"))
+_MARKUP_TOLD = (_ENTITY, rb"</?[A-Za-z][^<>\n]*>", rb"<!--")
+_MARKUP_SIGNS = tuple(map(_quick, _MARKUP_TOLD))
+DRESSES: Final[Mapping[Key, str]] = {
+    key: b"|".join(told).decode("ascii")
+    for key, told in {
+        "form": (_FORM_TOLD,), "mail": (_MAIL_TOLD,), "control": (*_CONTROLS, _STRUCK), "markup": _MARKUP_TOLD,
+        "any": (*_ALL, _STRUCK), "element": (_ELEMENT,),
+    }.items()
+}  # fmt: skip
+"""What calls for the views that are made of few texts; escapes of JSON and URLs are quick to find."""
 
 
-def control_view(data: bytes) -> Undone | None:
+def _calls(called: Called | None, key: Key) -> bool:
+    return called is None or key in called
+
+
+def control_view(data: bytes, called: Called | None = None) -> Undone | None:
     """Without terminal control sequences, overstrikes and signs that have no width."""
-    if data.isascii() and b"\x1b" not in data and b"\x08" not in data and b"^[[" not in data:
-        return None
-    if _CONTROL_QUICK.search(data) is None:
+    if not _calls(called, "control") or _CONTROL_QUICK.search(data) is None:
         return None
     lines = _lines_with(*_CONTROL_SIGNS)
     if _has_widthless(data):
@@ -379,9 +393,10 @@ def control_view(data: bytes) -> Undone | None:
     return Undone(data, lines, escape, _nothing, lambda text: _gone(text, b"", *_CONTROLS))
 
 
-def markup_view(data: bytes) -> Undone | None:
+def markup_view(data: bytes, called: Called | None = None) -> Undone | None:
     """HTML and XML: entities undone, tags and comments gone."""
-    if all(sign.search(data) is None for sign in _MARKUP_SIGNS):  # by a first sign each: faster than all in one
+    # By a first sign each: faster than all in one.
+    if not _calls(called, "markup") or all(sign.search(data) is None for sign in _MARKUP_SIGNS):
         return None
     lines = _lines_with(b"<", b"&", holds=_MARKUP.search)
     return Undone(data, lines, _MARKUP, _markup, lambda text: _MARKUP.sub(_of_markup, text))
@@ -397,17 +412,17 @@ def _of_markup(match: re.Match[bytes]) -> bytes:
     return _markup(match[0])
 
 
-def any_view(data: bytes) -> Undone | None:
+def any_view(data: bytes, called: Called | None = None) -> Undone | None:
     """One more level of everything that stands for something else, in one go."""
-    if _ESCAPES_QUICK.search(data) is None:
+    if not _calls(called, "any") or _ESCAPES_QUICK.search(data) is None:
         return None
     escape = _one_of(*_ALL, _STRUCK)
     return Undone(data, _lines_around(_ESCAPES_QUICK), escape, _undone, lambda text: _gone(text, _of_any, *_ALL))
 
 
-def element_view(data: bytes) -> Undone | None:
+def element_view(data: bytes, called: Called | None = None) -> Undone | None:
     """As `json_view`, of lines in which an element's name or attribute tells what it holds: `any_view` drops tags."""
-    if b"\\" not in data or _TELLING.search(data) is None:
+    if not _calls(called, "element") or b"\\" not in data or _TELLING.search(data) is None:
         return None
     return Undone(data, _lines_with(b"\\", holds=_TELLING.search), _JSON_ESCAPE, _unescape, _json_at_once)
 
@@ -427,9 +442,9 @@ def _of_any(match: re.Match[bytes]) -> bytes:
     return _undone(match[0])
 
 
-def joined_views(data: bytes) -> Iterator[View]:
+def joined_views(data: bytes, called: Called | None = None, *, widths: bool = True) -> Iterator[View]:
     """Lines that were one before they were wrapped, in each way in which they may have been."""
-    return (_rewritten(data, changes) for changes in joined(data))
+    return (_rewritten(data, changes) for changes in joined(data, called, widths=widths))
 
 
 Layer = View | Undone | Runs
@@ -442,8 +457,8 @@ def layers_of(data: bytes, called: Called | None, *, first: bool) -> Iterator[La
         (json_view, url_view, form_view, mail_view, control_view, markup_view) if first else (any_view, element_view)
     )
     for make in makers:
-        layer = make(data)
+        layer = make(data, called)
         if layer is not None:
             yield layer
-    yield from joined_views(data)
+    yield from joined_views(data, called)
     yield from runs_views(data, called)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, compress, count
 from typing import Final
 
+from tracer.redaction.gate import Called, Key
 from tracer.redaction.rule_set import of_bytes
 
 Change = tuple[int, int, bytes]
@@ -24,8 +25,13 @@ _SIZES: Final = _WIDTHS | {width + 1 for width in _WIDTHS}  # with a carriage re
 _SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
 _MAIL: Final = 76
 _INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
-_RESTING: Final = rb"[^\n]{39}%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
-_JOINED = of_bytes(rb"%s|(%s|%s|%s)|%s" % (_RESTING, CONTINUED, _FRAMED, _ADDED, _STRINGS))
+_REST: Final = rb"%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
+_JOINED = of_bytes(rb"[^\n]{39}%s|(%s|%s|%s)|%s" % (_REST, CONTINUED, _FRAMED, _ADDED, _STRINGS))
+KEY: Final = "wraps"
+PATTERNS: Final[Mapping[Key, str]] = {
+    KEY: b"|".join((_REST, CONTINUED, _FRAMED, _ADDED, rb"[\"'][ \t]*\r?\n[ \t]*[\"']")).decode("ascii")
+}
+"""What calls for lines to be put together, widths apart."""
 _NO_WORD = re.compile(rb"[0-9A-Z]")
 _LEAST, _MOST = min(_SIZES), max(_SIZES)
 _HANGING: Final = re.compile(rb"(%s)[!-~]" % _INDENT)
@@ -35,10 +41,10 @@ _ALIKE: Final = 8
 _NO_WORD_CUT: Final = re.compile(rb"[0-9]|[a-z][A-Z]|_|.{30}")
 
 
-def joined(data: bytes) -> Iterator[Iterator[Change]]:
+def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Iterator[Change]]:
     """Lines that were one before they were wrapped: full to a usual width, or followed by a lone rest; or continued.
 
-    Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. Where
+    `widths`: whether to look for full lines. Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. Where
     a guess adds a line to those that are said to be one, or joins them in another way, they are seen without it too.
     """
     said: _Joins = {}
@@ -46,7 +52,7 @@ def joined(data: bytes) -> Iterator[Iterator[Change]]:
     soft: _Joins = {}  # as in mail; base64 ends so as well
     guessed: _Joins = {}
     lone_ones: _Joins = {}
-    match = _JOINED.search(data)
+    match = _JOINED.search(data) if called is None or KEY in called else None
     while match is not None:
         lone = match.span(1)
         start, end = lone if lone[0] >= 0 else max(match.span(3), match.span(4))
@@ -61,7 +67,7 @@ def joined(data: bytes) -> Iterator[Iterator[Change]]:
         elif _NO_WORD.search(data, *match.span(2)) is not None:
             lone_ones[data.find(b"\n", start)] = start, end
         match = _JOINED.search(data, end - 1)  # that line's end begins the next line
-    full = _full_lines(data)
+    full = _full_lines(data) if widths else {}
     # What goes on itself is no rest of the line before.
     guessed |= {at: reach for at, reach in lone_ones.items() if data.find(b"\n", reach[1]) not in full} | full
     views = [said | soft | guessed]

@@ -88,7 +88,7 @@ class Scanner:
                 called = self._called(data)
                 finds += (_moved(find, layers) for find in self._plain(data, called))
                 if depth < _LEVELS:
-                    below += ((*layers, decoded) for decoded in layers_of(data, called, first=depth == 0))
+                    below += ((*layers, decoded) for decoded in layers_of(layers[-1], called, first=depth == 0))
             level = below
         return finds
 

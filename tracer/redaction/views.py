@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from html import unescape
-from itertools import accumulate, repeat
+from itertools import accumulate, compress, count, repeat
 from operator import contains, or_
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -29,7 +29,9 @@ _CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
 _SIGN_ESCAPE = re.compile(rb"\\([!-/:-@\[-`{-~])")
 _NUL_ESCAPE = re.compile(rb"\\(?:u0000|u\{0+\}|U0{8}|x00|000)")
 _SIGNS = (b'"', b"n", b"/", b"b", b"f", b"r", b"t", b"'", b"e")
+_JSON_LINE_END = re.compile(rb"\\(?:[nr]|(?:u\{?|U000)0*[aAdD]|x0[aAdD]|01[25])")
 _URL_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
+_URL_LINE_END = re.compile(rb"%0[aAdD]")
 _LAST_CODE = 0x10FFFF
 _SIMPLE = {b"b": b"\b", b"e": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 _SPARSE = 60  # bytes for one escape: from here on one by one is quicker
@@ -143,9 +145,20 @@ class Undone:
         escape: re.Pattern[bytes],
         decode: Callable[[bytes], bytes],
         at_once: Callable[[bytes], bytes | None],
+        line_end: Any = None,
     ) -> None:
         self._whole, self._lines, self._escape, self._decode = whole, lines, escape, decode
         self._at_once = at_once
+        self._line_end = line_end
+
+    @property
+    def wraps(self) -> bool:
+        """Whether a line may end here, or be as wide as a wrap, that does not in the original.
+
+        What is escaped for a string, a query or a form was wrapped before, and then its line ends are escapes, or
+        after, and then the original shows it. What nobody sees does not count for the width of a line.
+        """
+        return self._line_end is None or self._line_end.search(self._whole) is not None
 
     @cached_property
     def data(self) -> bytes:
@@ -183,15 +196,15 @@ class Undone:
 
 
 def _lines_with(
-    *signs: bytes, holds: Callable[[bytes, int, int], object] | None = None
+    *signs: bytes, holds: Callable[..., object] | None = None
 ) -> Callable[[bytes], Iterator[tuple[int, int]]]:
     """The lines that hold one of `signs` and of which `holds` is true, as ranges; those that follow on are one."""
 
     def lines(data: bytes) -> Iterator[tuple[int, int]]:
         here = [sign for sign in signs if sign in data]
         head = data[:_HEAD]
-        if holds is None and sum(map(head.count, here)) > 3 * head.count(b"\n"):
-            yield from _held(data, here)
+        if 10 * sum(map(head.count, here)) > 9 * head.count(b"\n"):
+            yield from _held(data, here, holds)
             return
         ends = set()
         for sign in here:
@@ -216,12 +229,17 @@ def _lines_with(
     return lines
 
 
-def _held(data: bytes, signs: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-    """As `_lines_with`; quicker where most lines hold a sign."""
+def _held(
+    data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | None
+) -> Iterator[tuple[int, int]]:
+    """As `_lines_with`; quicker where many lines hold a sign."""
     lines = data.split(b"\n")
     held = bytearray(len(lines))
     for sign in signs:
         held = bytearray(map(or_, held, map(contains, lines, repeat(sign))))
+    if holds is not None:
+        for at in list(compress(count(), held)):
+            held[at] = bool(holds(lines[at]))
     ends = list(accumulate(map(len, lines)))
     for match in _HELD.finditer(held):
         first, last = match.start(), match.end() - 1
@@ -257,14 +275,15 @@ def json_view(data: bytes, _called: Called | None = None) -> Undone | None:
     """One level of string escapes undone (`\\n`, `\\"`, `\\u0041`, `\\x41`, `\\101`); None where there are none."""
     if b"\\" not in data or _JSON_ESCAPE.search(data) is None:
         return None
-    return Undone(data, _lines_with(b"\\"), _JSON_ESCAPE, _unescape, _json_at_once)
+    return Undone(data, _lines_with(b"\\"), _JSON_ESCAPE, _unescape, _json_at_once, _JSON_LINE_END)
 
 
 def url_view(data: bytes, _called: Called | None = None) -> Undone | None:
     """Percent escapes undone; None where there are none."""
     if b"%" not in data or _URL_ESCAPE.search(data) is None:
         return None
-    return Undone(data, _lines_around(_URL_ESCAPE), _URL_ESCAPE, _percent, unquote_to_bytes)
+    lines = _lines_with(b"%", holds=_URL_ESCAPE.search)
+    return Undone(data, lines, _URL_ESCAPE, _percent, unquote_to_bytes, _URL_LINE_END)
 
 
 _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
@@ -283,7 +302,8 @@ def form_view(data: bytes, called: Called | None = None) -> Undone | None:
     """As `url_view`, and a plus sign is a blank, as in forms; None where no run has both, an option, or five words."""
     if not _calls(called, "form") or _FORM_QUICK.search(data) is None:
         return None
-    return Undone(data, _lines_around(_FORM_QUICK), _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text))
+    lines = _lines_around(_FORM_QUICK)
+    return Undone(data, lines, _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text), _URL_LINE_END)
 
 
 def mail_view(data: bytes, called: Called | None = None) -> Undone | None:
@@ -451,14 +471,15 @@ Layer = View | Undone | Runs
 """One way to read some bytes: its `data`, and `original`, the range of those bytes behind a range of it."""
 
 
-def layers_of(data: bytes, called: Called | None, *, first: bool) -> Iterator[Layer]:
-    """The ways to read `data`: on the first level one for each dress, below that one for all, as dresses may mix."""
+def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[Layer]:
+    """The ways to read `layer`: on the first level one for each dress, below that one for all, as dresses may mix."""
     makers = (
         (json_view, url_view, form_view, mail_view, control_view, markup_view) if first else (any_view, element_view)
     )
+    data = layer.data
     for make in makers:
-        layer = make(data, called)
-        if layer is not None:
-            yield layer
-    yield from joined_views(data, called)
+        view = make(data, called)
+        if view is not None:
+            yield view
+    yield from joined_views(data, called, widths=not isinstance(layer, Undone) or layer.wraps)
     yield from runs_views(data, called)

@@ -35,6 +35,7 @@ PATTERNS: Final[Mapping[Key, str]] = {
 _NO_WORD = re.compile(rb"[0-9A-Z]")
 _LEAST, _MOST = min(_SIZES), max(_SIZES)
 _HANGING: Final = re.compile(rb"(%s)[!-~]" % _INDENT)
+_FIRST_WORD: Final = re.compile(rb"[ \t]+[^ \t]+[ \t]")
 _BLANKS: Final = re.compile(rb"[ \t]+")
 _ALIKE: Final = 8
 # At the end of a line that is indented like the next one: more than an ordinary word.
@@ -112,7 +113,10 @@ def _full_lines(data: bytes) -> _Joins:
             continue
         # Another of its kind, as in a log, where nearly all are, or a longer one.
         size = lengths[number]
-        if after[:1] > b" " and (line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1):
+        if after[:1] > b" ":
+            if line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1:
+                continue
+        elif (word := _FIRST_WORD.match(line)) is not None and after.startswith(word[0]):
             continue
         if size in _SIZES:
             full.append((number, size))

@@ -229,9 +229,7 @@ def _lines_with(
     return lines
 
 
-def _held(
-    data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | None
-) -> Iterator[tuple[int, int]]:
+def _held(data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | None) -> Iterator[tuple[int, int]]:
     """As `_lines_with`; quicker where many lines hold a sign."""
     lines = data.split(b"\n")
     held = bytearray(len(lines))

@@ -45,8 +45,9 @@ _NO_WORD_CUT: Final = re.compile(rb"[0-9]|[a-z][A-Z]|_|.{30}")
 def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Iterator[Change]]:
     """Lines that were one before they were wrapped: full to a usual width, or followed by a lone rest; or continued.
 
-    `widths`: whether to look for full lines. Where nothing shows that a line goes on, it ends: a mark across a line's end would take the next line along. Where
-    a guess adds a line to those that are said to be one, or joins them in another way, they are seen without it too.
+    `widths`: whether to look for full lines. Where nothing shows that a line goes on, it ends: a mark across a line's
+    end would take the next line along. Where a guess adds a line to those that are said to be one, or joins them in
+    another way, they are seen without it too.
     """
     said: _Joins = {}
     folded: _Joins = {}  # as YAML reads what is said: without the next line's indent
@@ -102,28 +103,7 @@ def _full_lines(data: bytes) -> _Joins:
     """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
     lines = data.split(b"\n")
     lengths = list(map(len, lines))
-    likely = map(_SIZES.__contains__, lengths[:-1])
-    told = b'":' in data
-    if told or b"\0" in data or data.startswith(b'"'):  # in JSON a text has something before it
-        likely = map(_LEAST.__le__, lengths[:-1])
-    full: list[tuple[int, int]] = []
-    for number in compress(count(), likely):
-        line, after = lines[number], lines[number + 1]
-        if not after:
-            continue
-        # Another of its kind, as in a log, where nearly all are, or a longer one.
-        size = lengths[number]
-        if after[:1] > b" ":
-            if line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1:
-                continue
-        elif (word := _FIRST_WORD.match(line)) is not None and after.startswith(word[0]):
-            continue
-        if size in _SIZES:
-            full.append((number, size))
-        if line[:1] == b'"' and size - 1 in _SIZES and (not number or lines[number - 1].endswith(b"\0")):
-            full.append((number, size - 1))
-        if told and b'":' in line and (size := _behind(line)) in _SIZES:
-            full.append((number, size))
+    full = list(_likely(lines, lengths, texts=b"\0" in data or data.startswith(b'"'), told=b'":' in data))
     joins: _Joins = {}
     ends = list(accumulate(lengths)) if full else []
     for first, size in full:
@@ -142,6 +122,33 @@ def _full_lines(data: bytes) -> _Joins:
             hanging = blanks > 0 and length == size  # below its beginning it goes on at the same width
             number += 1
     return joins
+
+
+def _likely(lines: list[bytes], lengths: list[int], *, texts: bool, told: bool) -> Iterator[tuple[int, int]]:
+    """Lines of a usual width before such as may go on with them, and the width of the text in each, by number.
+
+    `texts`: several in quotes stand one after another; `told`: in JSON, where a text has something before it.
+    """
+    likely = map(_SIZES.__contains__, lengths[:-1])
+    if told or texts:
+        likely = map(_LEAST.__le__, lengths[:-1])
+    for number in compress(count(), likely):
+        line, after = lines[number], lines[number + 1]
+        if not after:
+            continue
+        # Another of its kind, as in a log or a stack, where nearly all are, or a longer one.
+        size = lengths[number]
+        if after[:1] > b" ":
+            if line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1:
+                continue
+        elif (word := _FIRST_WORD.match(line)) is not None and after.startswith(word[0]):
+            continue
+        if size in _SIZES:
+            yield number, size
+        if line[:1] == b'"' and size - 1 in _SIZES and (not number or lines[number - 1].endswith(b"\0")):
+            yield number, size - 1
+        if told and b'":' in line and (size := _behind(line)) in _SIZES:
+            yield number, size
 
 
 def _goes_on(line: bytes, after: bytes, blanks: int, *, already: bool) -> bool:

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from tests.tracer.redaction.positives import Positive, all_rules, positive
 from tracer.redaction.engine import ProjectRedactor, build_redactor
-from tracer.redaction.views import any_view, control_view, form_view, joined_views, json_view, markup_view, url_view
+from tracer.redaction.views import (
+    Layer,
+    any_view,
+    control_view,
+    form_view,
+    joined_views,
+    json_view,
+    layers_of,
+    markup_view,
+    url_view,
+)
 
 Dress = Callable[[str], str]
 PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")
@@ -219,6 +229,30 @@ def test_nothing_hides_what_a_stranger_found_hidden(redactor: ProjectRedactor, t
 def test_a_log_whose_lines_are_as_wide_as_a_wrap_is_no_wrapped_text(redactor: ProjectRedactor) -> None:
     line = "2026-11-22 10:00:00 status half-configured libsystemd0:amd64 252.38-1"
     assert not list(joined_views(f"{line:.<72}\n{line:.<72}\n".encode()))
+
+
+def test_the_calls_of_a_stack_are_no_wrapped_text() -> None:
+    calls = "".join(f"\tat {name:x<60}.java:{len(name)}20)\n" for name in ("com.a", "org.b", "net.c"))
+    assert {len(line) for line in calls.splitlines()} == {74}
+    assert not list(joined_views(calls.encode()))
+
+
+def _below(layer: Layer) -> list[bytes]:
+    return [view.data for view in layers_of(layer, None, first=False)]
+
+
+def test_a_decoded_text_is_put_together_where_decoding_ends_a_line() -> None:
+    first, rest = "it was sk-" + "aB3dE6gH9" * 7 + "abc", "zQ4rT7" * 4
+    assert len(first) == 76
+    ended = url_view(f"{first}%0A{rest}%20".encode())
+    assert ended is not None
+    assert any(f"{first}{rest}".encode() in data for data in _below(ended))
+    wide = url_view(f"{first[:-1]}%63\n{rest}\n".encode())  # 76 only once decoded: nobody wraps so
+    assert wide is not None
+    assert not _below(wide)
+    seen = control_view(f"{first}\x1b[0m\n\x1b[1m{rest}\n".encode())
+    assert seen is not None
+    assert any(f"{first}{rest}".encode() in data for data in _below(seen))
 
 
 def test_what_a_mark_uncovers_beside_it_is_seen_far_into_a_text(redactor: ProjectRedactor) -> None:

@@ -201,6 +201,17 @@ def test_what_stands_behind_a_first_is_looked_for_where_that_is_seen():
     assert gate.called(b"needle 0123abcd-1234 0123abcdz") == {"id", "run", "it"}
 
 
+def test_what_is_compiled_apart_is_called_as_well():
+    listed, apart = {"it": "needle"}, ({"escape": r"\\n|%0a"}, {"wrap": r"=\r?\n"})
+    gate, taking = Gate(listed, apart=apart), Gate(listed, apart=apart)
+    gate.open()
+    taking.take(pickle.loads(pickle.dumps(gate.compiled())))
+    for each in (gate, taking):
+        assert each.called(b"a needle=\n") == {"it", "wrap"}
+        assert each.called(rb"a%0ab\n") == {"escape"}
+        assert not each.called(b"plain")
+
+
 def test_threads_share_one_gate():
     gate = Gate({"first": "one", "second": "two"})
     gate.open()

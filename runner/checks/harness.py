@@ -332,7 +332,7 @@ def named_in(folder: Path, values: Collection[str], files: Sequence[ChangedFile]
         read += 1
         with suppress(OSError):
             text = _read(path)
-            left -= {value for value in left if is_named(value, text)}
+            left -= {value for value in left if "\0" not in text and is_named(value, text)}  # no number of a program
     return {*values} - left
 
 

@@ -44,7 +44,8 @@ def test_values_that_code_decides_by(path: str, text: str, found: list[str]) -> 
 
 def test_what_other_files_of_the_project_name_is_known(tmp_path: Path) -> None:
     """`deny` in a file of types, a field's name: the code's own words are nobody's answer."""
-    for name, text in {"types.ts": "'deny' 470 a250ms", "a.ts": "letter", "test/a.test.ts": "payroll"}.items():
+    texts = {"types.ts": "'deny' 470 a250ms", "a.ts": "letter", "test/a.test.ts": "payroll", "build/a": "\0 47 payroll"}
+    for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     changed = [ChangedFile(path="a.ts", before=b"", after=b"letter")]

@@ -13,7 +13,7 @@ from tracer.redaction.rule_set import of_bytes
 Change = tuple[int, int, bytes]
 """A range of a text, and what stands there instead."""
 
-CONTINUED: Final = rb"\\\r?\n|=\r?\n|\^\r?\n|`\r?\n"
+CONTINUED: Final = rb"[\\=^`]\r{0,2}\n"
 # In a drawn frame; as strings of code that are put together, by a sign or by standing so.
 _FRAMED: Final = rb"\xe2\x94[\x82\x83]\r?\n[ ]*\xe2\x94[\x82\x83][ ]?"
 _FRAME, _PADDED, _SOFT = 0xE2, 200, ord("=")

@@ -215,6 +215,11 @@ PASSWORD = "oQpkn2t1HixmzfZf"
         # Mail's escapes of blanks alone; an element in JSON in JSON, whose name tells what it holds.
         (f"mongosh=20-u=20root=20-p=20{PASSWORD}=20--quiet", PASSWORD),
         (json.dumps(json.dumps({"a": f'<property name="db.password">{PASSWORD}</property>'})), PASSWORD),
+        (f"psql=20postgresql://app:{PASSWORD}@db:5432/shop", PASSWORD),
+        # Continued lines as a terminal gives those that end in two signs.
+        (f"curl -u svc:{PASSWORD[:7]}\\\r\r\n{PASSWORD[7:]} https://ci.example", PASSWORD[7:]),
+        (f"<m><![CDATA[db.example.org:5432:app:svc:{PASSWORD}]]></m>", PASSWORD),
+        (f"-Private-Lines: 2\n-{'b3JkZXI4' * 8}\n-{'b3JkZXI4' * 3}\n", "b3JkZXI4b3Jk"),
         (f'$env:SSHPASS="{PASSWORD}"', PASSWORD),
         # A soft break at a width that lines are wrapped at as well.
         (f"{'it was sk-' + 'aB3dE6gH9' * 4:>71}=\r\n{'zQ4rT7' * 4}", "zQ4rT7"),

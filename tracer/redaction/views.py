@@ -289,7 +289,8 @@ _FORM_TOLD: Final = (
     rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/+-]+\+-[^\s]*\+|=[\w.%/-]+(?:\+[\w.%/-]+){4}"
 )
 _FORM_QUICK: Final = of_bytes(_FORM_TOLD)
-_MAIL_TOLD: Final = rb"=(?:3D|5F|20[^\s=&?;]+=20[^\s&]|20[A-Za-z/\"'(-][^\s=&?;]{5}|\?[\w-]+\?[BbQq]\?)"
+# Not of `id=20fc2bc3`, of which a log may be full.
+_MAIL_TOLD: Final = rb"=(?:3D|5F|20[^\s=&?;]+=20[^\s&]|20[A-Fa-f]{0,4}[G-Zg-z/\"'(-][^\s=&?;]{4}|\?[\w-]+\?[BbQq]\?)"
 _MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)|\?=\r?\n[ \t]=\?[\w-]+\?[BbQq]\?")
 _MAIL_QUICK: Final = of_bytes(_MAIL_ESCAPE.pattern)
 _MAIL: Final = of_bytes(_MAIL_TOLD)

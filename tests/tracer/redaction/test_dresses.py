@@ -23,6 +23,7 @@ from tracer.redaction.views import (
     joined_views,
     json_view,
     layers_of,
+    mail_view,
     markup_view,
     url_view,
 )
@@ -240,6 +241,11 @@ def test_the_calls_of_a_stack_are_no_wrapped_text() -> None:
     calls = "".join(f"\tat {name:x<60}.java:{len(name)}20)\n" for name in ("com.a", "org.b", "net.c"))
     assert {len(line) for line in calls.splitlines()} == {74}
     assert not list(joined_views(calls.encode()))
+
+
+def test_numbers_in_a_log_are_no_mail() -> None:
+    assert mail_view(b"INFO [core.cache] read id=20fc2bc3 took=20ms\n" * 9) is None
+    assert mail_view(b"the=20password is hunter2") is not None
 
 
 def _below(layer: Layer) -> list[bytes]:

@@ -34,7 +34,9 @@ PATTERNS: Final[Mapping[Key, str]] = {
 """What calls for lines to be put together, widths apart."""
 _NO_WORD = re.compile(rb"[0-9A-Z]")
 _LEAST, _MOST = min(_SIZES), max(_SIZES)
-_HANGING: Final = re.compile(rb"(%s)[!-~]" % _INDENT)
+_QUOTE: Final = rb"[ \t]*(?:[>#*|;%]{1,3}|//+|--)[ \t]+"
+_HANGING: Final = re.compile(rb"(%s|%s)[!-~]" % (_QUOTE, _INDENT))
+_HANGS: Final = frozenset(b" \t>#*|;%/-")
 _FIRST_WORD: Final = re.compile(rb"[ \t]+[^ \t]+[ \t]")
 _BLANKS: Final = re.compile(rb"[ \t]+")
 _ALIKE: Final = 8
@@ -112,12 +114,12 @@ def _full_lines(data: bytes) -> _Joins:
             at, line, after = ends[number] + number, lines[number], lines[number + 1]
             if not _is_full(line, size, after):
                 break
-            # Indented as one that goes on; a lone blank is a diff's, or a folded header's.
-            indent = _HANGING.match(after) if after[:1] <= b" " else None
+            # Indented as one that goes on, or quoted alike; a lone blank is a diff's, or a folded header's.
+            indent = _HANGING.match(after) if after and after[0] in _HANGS else None
             blanks = indent.end(1) if indent else 0
             length = len(after) - blanks
             fits = length <= size + 1 and length <= size + after.endswith(b'"')
-            if fits and _goes_on(line, after, blanks, already=number > first):
+            if fits and _goes_on(line, after, blanks, size=size, already=number > first):
                 joins[at] = at - line.endswith(b"\r"), at + 1 + blanks
             hanging = blanks > 0 and length == size  # below its beginning it goes on at the same width
             number += 1
@@ -151,11 +153,14 @@ def _likely(lines: list[bytes], lengths: list[int], *, texts: bool, told: bool) 
             yield number, size
 
 
-def _goes_on(line: bytes, after: bytes, blanks: int, *, already: bool) -> bool:
-    """Whether `line`, which is full, goes on in the next one, below `blanks`; `already`: so did the line before."""
+def _goes_on(line: bytes, after: bytes, blanks: int, *, size: int, already: bool) -> bool:
+    """Whether `line`, full with a text of `size`, goes on in the next, behind `blanks`; `already`: as before."""
     if not blanks:
         return after[:1] > b" " or after[1:2] > b" "
-    deeper = blanks - (len(line) - len(line.lstrip()))
+    if not after[:blanks].isspace():
+        deeper = 0 if line.startswith(after[:blanks], len(line) - size) else -1
+    else:
+        deeper = blanks - (len(line) - len(line.lstrip()))
     return deeper > 0 or (deeper == 0 and (already or _NO_WORD_CUT.search(line.rpartition(b" ")[2]) is not None))
 
 

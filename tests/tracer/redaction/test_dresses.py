@@ -224,6 +224,11 @@ PASSWORD = "oQpkn2t1HixmzfZf"
         (f'$env:SSHPASS="{PASSWORD}"', PASSWORD),
         # A soft break at a width that lines are wrapped at as well.
         (f"{'it was sk-' + 'aB3dE6gH9' * 4:>71}=\r\n{'zQ4rT7' * 4}", "zQ4rT7"),
+        # Names behind a drive's or a variable's colon, and lines that were wrapped and then quoted, or are a remark.
+        ("$env:GITEA_TOKEN='ff973f99a5a1caafc9e1f0598f4f9aac213f3c10'", "ff973f99a5a1"),
+        ("${env:storePassword} = 'wajDebw56tdi'", "wajDebw56tdi"),
+        (f"{'> it was sk-' + 'aB3dE6gH9' * 7 + 'z':<76}\n> {'zQ4rT7' * 4}\n> and so on", "zQ4rT7"),
+        (f"{'# it was sk-' + 'aB3dE6gH9' * 7 + 'z':<76}\n# {'zQ4rT7' * 4}\n", "zQ4rT7"),
     ],
 )
 def test_nothing_hides_what_a_stranger_found_hidden(redactor: ProjectRedactor, text: str, secret: str) -> None:

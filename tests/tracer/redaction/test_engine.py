@@ -55,6 +55,17 @@ def test_ordinary_text_comes_back_as_the_same_object(redactor: ProjectRedactor) 
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "zstyle ':completion:*:*:telnet:*:my-accounts' users-hosts-ports",  # as many colons as in a .pgpass, and more
+        "$env:PATH='C:\\Tools\\bin'",
+    ],
+)
+def test_what_has_the_shape_of_a_secret_alone_stays(redactor: ProjectRedactor, text: str) -> None:
+    assert redactor.redact_text(text) == (text, {})
+
+
+@pytest.mark.parametrize(
     "encode",
     [
         lambda secret: json.dumps({"note": f'it is "{secret}"'}),

@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes
 from tracer.redaction.gate import Called, Key
 from tracer.redaction.rule_set import of_bytes
 from tracer.redaction.runs import Runs, runs_views
-from tracer.redaction.wraps import CONTINUED, joined, left_out
+from tracer.redaction.wraps import CONTINUED, joined, left_out, line_above
 
 _CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}"
 # Before any other sign a backslash takes its meaning away: TeX, roff, Java's properties, shells.
@@ -37,6 +37,7 @@ _SIMPLE = {b"b": b"\b", b"e": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"
 _SPARSE = 60  # bytes for one escape: from here on one by one is quicker
 _HEAD = 16_384  # enough to tell whether most lines hold escapes
 _HELD = re.compile(rb"\x01+")
+_OPENS: Final = frozenset({b":", b"|", b">", b"-", b"+"})  # at a line's end: what it names stands below
 
 
 class View(NamedTuple):
@@ -147,7 +148,7 @@ class Undone:
         at_once: Callable[[bytes], bytes | None],
         line_end: Any = None,
     ) -> None:
-        self._whole, self._lines, self._escape, self._decode = whole, lines, escape, decode
+        self._whole, self._lines, self._escape, self._decode = whole, _below_names(lines), escape, decode
         self._at_once = at_once
         self._line_end = line_end
 
@@ -229,6 +230,21 @@ def _lines_with(
     return lines
 
 
+def _below_names(lines: Callable[[bytes], Iterator[tuple[int, int]]]) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+    """These lines, each run of them with the line above that may name it, and the one below that it may name."""
+
+    def ranges(data: bytes) -> Iterator[tuple[int, int]]:
+        at = 0
+        for start, end in lines(data):
+            first, at = line_above(data, at, start), end
+            if data[end - 1 : end] in _OPENS and data[end + 1 : end + 2] in {b" ", b"\t"}:
+                at = data.find(b"\n", end + 1)
+                at = len(data) if at < 0 else at
+            yield first, at
+
+    return ranges
+
+
 def _held(data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | None) -> Iterator[tuple[int, int]]:
     """As `_lines_with`; quicker where many lines hold a sign."""
     lines = data.split(b"\n")
@@ -286,7 +302,7 @@ def url_view(data: bytes, _called: Called | None = None) -> Undone | None:
 
 _FORM: Final = re.compile(rb"%s|\+" % _URL_ESCAPE.pattern)
 _FORM_TOLD: Final = (
-    rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/+-]+\+-[^\s]*\+|=[\w.%/-]+(?:\+[\w.%/-]+){4}"
+    rb"%[0-9A-Fa-f]{2}[^\s]*\+|\+[^\s]*%[0-9A-Fa-f]{2}|=[\w.%/+-]+\+-[^\s]*\+|=[\w.%/-]+(?:\+[\w.%/-]+){3}"
 )
 _FORM_QUICK: Final = of_bytes(_FORM_TOLD)
 # Not of `id=20fc2bc3`, of which a log may be full.
@@ -298,7 +314,7 @@ _MAIL_REACH: Final = 4096
 
 
 def form_view(data: bytes, called: Called | None = None) -> Undone | None:
-    """As `url_view`, and a plus sign is a blank, as in forms; None where no run has both, an option, or five words."""
+    """As `url_view`, and a plus sign is a blank, as in forms; None where no run has both, an option, or four words."""
     if not _calls(called, "form") or _FORM_QUICK.search(data) is None:
         return None
     lines = _lines_around(_FORM_QUICK)

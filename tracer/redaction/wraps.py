@@ -40,6 +40,7 @@ _HANGS: Final = frozenset(b" \t>#*|;%/-")
 _FIRST_WORD: Final = re.compile(rb"[ \t]+[^ \t]+[ \t]")
 _BLANKS: Final = re.compile(rb"[ \t]+")
 _ALIKE: Final = 8
+_NAME_LINE: Final = 48
 # At the end of a line that is indented like the next one: more than an ordinary word.
 _NO_WORD_CUT: Final = re.compile(rb"[0-9]|[a-z][A-Z]|_|.{30}")
 
@@ -187,7 +188,7 @@ def _without_others(data: bytes, joins: _Joins, between: bytes = b"") -> Iterato
     at = 0
     for start, end in sorted(joins.values()):
         if start > at:
-            line = data.rfind(b"\n", at, start) + 1
+            line = line_above(data, at, data.rfind(b"\n", at, start) + 1)
             if line > at:
                 yield at, line, left_out(at, line)
         yield start, end, between
@@ -195,6 +196,14 @@ def _without_others(data: bytes, joins: _Joins, between: bytes = b"") -> Iterato
         at = len(data) if at < 0 else at
     if at < len(data):
         yield at, len(data), b"\n"
+
+
+def line_above(data: bytes, at: int, start: int) -> int:
+    """Where the line above the one at `start` begins, if it begins behind `at` and may be a name; else `start`."""
+    if start <= at:
+        return start
+    above = data.rfind(b"\n", at, start - 1) + 1 or at
+    return above if start - above <= _NAME_LINE and data.find(b":", above, start) >= 0 else start
 
 
 def left_out(start: int, end: int) -> bytes:

@@ -133,23 +133,27 @@ _LEADS = ["", "note: ", "the job on runner seven then printed ", "2026-11-23 09:
 
 
 def _wrapped(width: int, indent: str = "", end: str = "\n", *, counted: bool = False) -> Dress:
-    """Wrapped at `width`; `counted`: the indent is part of it, as where text is filled."""
+    """Each line wrapped at `width`; `counted`: the indent is part of it, as where text is filled."""
 
     def wrap(text: str, rng: random.Random) -> str:
-        text = rng.choice(_LEADS) + "x " * rng.randrange(12) + text
-        return (end + indent).join([text[:width], *_pieces(text[width:], width - counted * len(indent))])
+        lines = (rng.choice(_LEADS) + "x " * rng.randrange(12) + text).split("\n")
+        parts = ([line[:width], *_pieces(line[width:], width - counted * len(indent))] for line in lines)
+        return "\n".join(map((end + indent).join, parts))
 
     return wrap
 
 
 def _soft_breaks(text: str, rng: random.Random) -> str:
     """Quoted-printable."""
-    text, lines = (rng.choice(_LEADS) + text).replace("=", "=3D"), []
-    while len(text) > 75:
-        size = 75 - (2 if text[73] == "=" else 1 if text[74] == "=" else 0)  # no escape is broken
-        lines.append(text[:size])
-        text = text[size:]
-    return "=\r\n".join([*lines, text])
+    lines = []
+    for line in (rng.choice(_LEADS) + text).replace("=", "=3D").split("\n"):
+        rest = line
+        while len(rest) > 75:
+            size = 75 - (2 if rest[73] == "=" else 1 if rest[74] == "=" else 0)  # no escape is broken
+            lines.append(rest[:size] + "=\r\n")
+            rest = rest[size:]
+        lines.append(rest + "\n")
+    return "".join(lines)[:-1]
 
 
 def _json(text: str) -> str:

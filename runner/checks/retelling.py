@@ -134,6 +134,8 @@ def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
     name = next((one for one in names if one is not None), None)
     if name is None or name.start_byte <= below.start_byte < name.end_byte:
         return ""
+    if name.type in _CALLS:  # `compile("x")(18)`: what the first call gives is called
+        return _callee(name, below)
     return re.split(r"\W+", text_of(name).strip(" !?"))[-1]
 
 

@@ -94,3 +94,28 @@ def test_words_are_renamed_alike_but_not_those_that_code_goes_by() -> None:
     files, varied = Retold([case], {"test_m.py": test}, [product], asked="").renamed()
     other = test.replace('"Red lentils"', '"Rew lentilh"').replace("red and title:lentils", "rew and title:lentilh")
     assert (files["test_m.py"].decode(), varied) == (other, {case.id})
+
+
+@pytest.mark.parametrize(
+    ("path", "test", "called"),
+    [
+        ("a.test.js", "test('it', () => { assert.equal(made('x')(18), 7); });\n", "function made(a) {}\n"),
+        ("test_a.py", "def test_it():\n    assert made('x')(18) == 7\n", "def made(a): ...\n"),
+        ("a_test.go", "package a\nfunc TestIt() { assert.Equal(made(5)(18), 7) }\n", "package a\nfunc made() {}\n"),
+    ],
+)
+def test_what_is_given_to_a_result_that_is_called_is_not_expected(path: str, test: str, called: str) -> None:
+    case = CaseResult(
+        "it" if path.endswith("js") else "TestIt" if path.endswith("go") else "test_it", "failed", file=path
+    )
+    product = ChangedFile(
+        path=path.replace(".test", "").replace("test_", "").replace("_test", ""), before=b"", after=called.encode()
+    )
+    told = Retold([case], {path: test}, [product], asked="")
+    expected, given = told.files_with("expected", 0), told.files_with("input", 0)
+    assert expected is not None
+    assert given is not None
+    assert b"18" in expected[path]
+    assert b" 7" not in expected[path]
+    assert b"18" not in given[path]
+    assert b" 7" in given[path]

@@ -115,16 +115,22 @@ def _full_lines(data: bytes) -> _Joins:
             at, line, after = ends[number] + number, lines[number], lines[number + 1]
             if not _is_full(line, size, after):
                 break
-            # Indented as one that goes on, or quoted alike; a lone blank is a diff's, or a folded header's.
-            indent = _HANGING.match(after) if after and after[0] in _HANGS else None
-            blanks = indent.end(1) if indent else 0
+            blanks = _hanging(line, after, size)
             length = len(after) - blanks
             fits = length <= size + 1 and length <= size + after.endswith(b'"')
-            if fits and _goes_on(line, after, blanks, size=size, already=number > first):
+            if fits and _goes_on(line, after, blanks, already=number > first):
                 joins[at] = at - line.endswith(b"\r"), at + 1 + blanks
             hanging = blanks > 0 and length == size  # below its beginning it goes on at the same width
             number += 1
     return joins
+
+
+def _hanging(line: bytes, after: bytes, size: int) -> int:
+    """How far `after` is indented as one that goes on, or quoted as `line`; a lone blank is a diff's, or a header's."""
+    indent = _HANGING.match(after) if after and after[0] in _HANGS else None
+    if indent is None or not (indent[1].isspace() or line.startswith(indent[1], len(line) - size)):
+        return 0  # `| sudo` is no quote where the line before has none
+    return indent.end(1)
 
 
 def _likely(lines: list[bytes], lengths: list[int], *, texts: bool, told: bool) -> Iterator[tuple[int, int]]:
@@ -154,14 +160,12 @@ def _likely(lines: list[bytes], lengths: list[int], *, texts: bool, told: bool) 
             yield number, size
 
 
-def _goes_on(line: bytes, after: bytes, blanks: int, *, size: int, already: bool) -> bool:
-    """Whether `line`, full with a text of `size`, goes on in the next, behind `blanks`; `already`: as before."""
+def _goes_on(line: bytes, after: bytes, blanks: int, *, already: bool) -> bool:
+    """Whether `line`, which is full, goes on in the next one, behind `blanks`; `already`: so did the one before."""
     if not blanks:
         return after[:1] > b" " or after[1:2] > b" "
-    if not after[:blanks].isspace():
-        deeper = 0 if line.startswith(after[:blanks], len(line) - size) else -1
-    else:
-        deeper = blanks - (len(line) - len(line.lstrip()))
+    quoted = not after[:blanks].isspace()
+    deeper = 0 if quoted else blanks - (len(line) - len(line.lstrip()))
     return deeper > 0 or (deeper == 0 and (already or _NO_WORD_CUT.search(line.rpartition(b" ")[2]) is not None))
 
 

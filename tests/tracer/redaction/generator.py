@@ -182,8 +182,8 @@ DRESSES: dict[str, Dress] = {
     "coloured in JSON": lambda text, rng: _json(_each("\x1b[3{tone}m{sign}")(text, rng)),
     "linked": _parted("\x1b]8;id=1;https://h\x1b\\", 30),
     "titled": _parted("\x1b]0;build\x07", 30),
-    "struck twice": _each("{sign}\b{sign}"),
-    "underlined": _each("_\b{sign}"),
+    "struck twice": _by(lambda text: re.sub(r"(.)", "\\1\b\\1", text)),  # a line's end is never struck
+    "underlined": _by(lambda text: re.sub(r"(.)", "_\b\\1", text)),
     "entities": _each("&#{code};"),
     "entities in hexadecimal": _each("&#x{code:x};"),
     "entities by name": _by(lambda text: html.escape(text).replace("_", "&lowbar;").replace(":", "&colon;")),

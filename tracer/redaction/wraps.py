@@ -86,7 +86,8 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Iter
     if one:  # as headers, calendars and directories fold
         views.append(full | one)
     yield from (_without_others(data, joins) for joins in views if joins)
-    if any(data.startswith(b"-", end) for _, end in full.values()):  # an option, or a token that goes on
+    # An option, or a token that goes on; or the blank that stood where the line was cut is one with the indent.
+    if any(data.startswith(b"-", end) or data[end - 1] in b" \t" for _, end in full.values()):
         yield _without_others(data, full, b" ")
 
 

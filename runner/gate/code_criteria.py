@@ -115,17 +115,18 @@ def review_file(
         return [] if file.path in change.renamed else _removed(file, lines, change, request)
     options = options or {}
     found: list[Found] = []
-    foreign = foreign_in(file.path, file.after, old=lines.old, source=source)
+    reviewed = Reviewed(source, lines) if source is not None else None
+    foreign = foreign_in(file.path, file.after, old=lines.old, source=reviewed.source if reviewed else None)
     if foreign is not None:
         advice = "write the file's content, and nothing else"
         found.append(("Q4", at("foreign", foreign.message, path=file.path, line=foreign.line, suggestion=advice)))
-    if source is not None:
-        found += _faults(source, lines.old)
-        if source.note:
-            found.append(("Q4", at("not_parsed", source.note, path=file.path, preexisting=True)))
+    if reviewed is not None:
+        found += _faults(reviewed.whole, lines.old)
+        if reviewed.source.note:
+            found.append(("Q4", at("not_parsed", reviewed.source.note, path=file.path, preexisting=True)))
         if not is_generated(file.path, file.after):
-            found += _missing_work(Reviewed(source, lines), change, request, named)
-            found += _own_marks(source, options)
+            found += _missing_work(reviewed, change, request, named)
+            found += _own_marks(reviewed.whole, options)
     allowed = [re.compile(str(pattern)) for pattern in options.get("allow", ())]
     return [(criterion, place) for criterion, place in found if not any(each.search(place.excerpt) for each in allowed)]
 
@@ -202,7 +203,7 @@ def _missing_work(file: Reviewed, change: Change, request: str, named: frozenset
     """Places on lines that this task added or edited count; the others are for information."""
     source, added = file.source, file.lines.added
     found: list[Found] = []
-    for hit in _hits(source, file.lines):
+    for hit in _hits(source):
         note = hit.line in added and hit.words in _MARKS and _is_note(hit, file, change, request)
         found.append(_of_hit(hit, source, kind="note" if note else "", preexisting=note or hit.line not in added))
     marked = sorted({place.line for _, place in found if place.line is not None and not place.preexisting})
@@ -236,14 +237,14 @@ def _structure(file: Reviewed, change: Change, request: str, claimed: frozenset[
     yield from _commented_out(file, request)
 
 
-def _hits(source: Source, lines: FileLines | None = None) -> Iterator[Hit]:
-    """What stands for missing work; of comments that `lines` did not touch only their marks, for information."""
+def _hits(source: Source) -> Iterator[Hit]:
+    """What stands for missing work; of comments beside the source's lines only their marks, for information."""
     if source.language.name in {"markdown", "prose"}:
         yield from read_document(source.path, source.text[:PARSE_LIMIT].decode("utf-8", "replace"))
         return
-    for comment in comments_of(source, lines):
-        old = lines is not None and not lines.touches(comment.lines[0][0], comment.lines[-1][0])
-        yield from read_comment(comment, source, marks_only=old)
+    for comment in comments_of(source):
+        beside = source.lines is not None and source.lines.isdisjoint(line for line, _ in comment.lines)
+        yield from read_comment(comment, source, marks_only=beside)
 
 
 def _of_hit(hit: Hit, source: Source, *, kind: str = "", below: int = 0, preexisting: bool = False) -> Found:
@@ -345,10 +346,9 @@ def _commented_out(file: Reviewed, request: str) -> Iterator[Shown]:
         bare = _TRAILER.sub(b"", LEADER.sub(b"", text)).strip()
         was_code = bare != text and len(bare) > 3 and bare in taken and _CODE.search(bare) is not None
         if run and (not was_code or number != run[-1] + 1):
-            around = [one.lines for one in file.touched if one.lines[0] <= run[0] <= one.lines[1]] or [
-                (0, len(lines.after))
-            ]
-            if len(run) >= OUT_COMMENTED and not any(around[-1][0] <= n <= around[-1][1] for n in written):
+            around = [one.lines for one in file.touched if one.lines[0] <= run[0] <= one.lines[1]]
+            first, last = around[-1] if around else (0, len(lines.after))
+            if len(run) >= OUT_COMMENTED and not any(first <= number <= last for number in written):
                 yield Shown(
                     kind="commented_out", message=f"{len(run)} lines of code commented out",
                     first=run[0], last=run[-1], advice="change the code or take it out; do not leave it as a comment",
@@ -420,7 +420,7 @@ def _review_fence(fence: Fence, found: list[Found], request: str) -> None:
         # No tag: comments by the two commonest leaders, nothing more.
         for leader in ("python", "rust"):
             if (language := by_name(leader)) is not None:
-                plain = Source(path="", text=fence.body.encode(), language=language, tree=None)
+                plain = Source(path="", text=fence.body.encode(), language=language, unread="a part")
                 found += (_of_hit(hit, plain, below=fence.line) for hit in _hits(plain))
         return
     source = open_source("", fence.body.encode(), language)

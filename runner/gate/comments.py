@@ -11,8 +11,7 @@ import tree_sitter
 from runner.gate.answer_text import QUOTED, Prose, blank, read_answer
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_name
-from runner.gate.line_map import FileLines
-from runner.gate.source import ANY_MARK, MARK_BYTES, SCAN_LIMIT, Source, Span, scan
+from runner.gate.source import ANY_MARK, SCAN_LIMIT, Source, Span, scan
 from runner.gate.wording import Words, later, pattern
 from tracer.redaction.cuts import beginning
 
@@ -67,9 +66,9 @@ def clean(line: str) -> str:
 _WARNING = later(rb"^[ \t]*#[ \t]*warning[ \t]+[\"']?(?P<said>[^\n\"']+)", re.MULTILINE)
 
 
-def comments_of(source: Source, lines: FileLines | None = None) -> list[Comment]:
-    """The comments in order, of a changed file (`lines`) those around its lines and marks; scanned without a tree."""
-    parts = [None] if lines is None else _parts(source, lines.added)
+def comments_of(source: Source) -> list[Comment]:
+    """The comments in order, of some lines those around these and around marks; scanned where there is no tree."""
+    parts = [source.span] if source.lines is None else _parts(source, source.lines)
     runs: list[list[_Spot]] = []
     below = False  # whether the next line of a comment may belong to the last run
     for spot in sorted({spot for part in parts for spot in _spans(source, part)}):
@@ -83,18 +82,16 @@ def comments_of(source: Source, lines: FileLines | None = None) -> list[Comment]
     return [_comment(source, run) for run in runs]
 
 
-_EACH_MARK = tuple(map(re.compile, MARK_BYTES.pattern.split(b"|")))  # word by word takes half as long as all at once
 _MANY = 24  # parts of a text: to look for comments in more of them costs more than to look at all of it
 
 
-def _parts(source: Source, added: Collection[int]) -> Sequence[Span | None]:
-    """The paragraphs that hold an added line or a mark: the lines of one comment have no empty one between them."""
+def _parts(source: Source, lines: Collection[int]) -> Sequence[Span]:
+    """The paragraphs that hold one of some lines or a mark: the lines of one comment have no empty one between them."""
     text, parts = source.text, [(0, 0)]
-    marks = (mark.span() for each in _EACH_MARK for mark in each.finditer(text))
-    for start, end in sorted([*map(source.line_span, added), *marks]):
+    for start, end in sorted([*map(source.line_span, lines), *source.marks]):
         if end > parts[-1][1]:
             parts.append((text.rfind(b"\n\n", 0, start) + 1, text.find(b"\n\n", end) % (len(text) + 1)))
-    return parts[1:] if len(parts) <= _MANY and not _is_scanned(source) else [None]
+    return parts[1:] if len(parts) <= _MANY and not _is_scanned(source) else [(0, len(text))]
 
 
 def _is_scanned(source: Source) -> bool:
@@ -122,7 +119,7 @@ def _comment(source: Source, run: list[_Spot]) -> Comment:
     return Comment(lines, own, doc=run[0][2] or explains)
 
 
-def _spans(source: Source, span: Span | None) -> Iterator[_Spot]:
+def _spans(source: Source, span: Span) -> Iterator[_Spot]:
     language = source.language
     if _is_scanned(source):
         found = scan(source.text[:SCAN_LIMIT], language).comments if language.line or language.block else ()
@@ -134,7 +131,7 @@ def _spans(source: Source, span: Span | None) -> Iterator[_Spot]:
     if language.name == "python":
         yield from ((node.start_byte, node.end_byte, True) for node in _docstrings(source, span))
     if language.name in {"c", "cpp"}:
-        for match in _WARNING.finditer(source.text, *(span or ())):  # what the compiler is to say is said to people
+        for match in _WARNING.finditer(source.text, *span):  # what the compiler is to say is said to people
             yield match.start("said"), match.end("said"), False
     yield from _embedded(source)
 
@@ -157,7 +154,7 @@ def _offset(source: Source, node: tree_sitter.Node, name: str) -> Iterator[_Spot
             yield node.start_byte + start, node.start_byte + end, False
 
 
-def _docstrings(source: Source, span: Span | None) -> Iterator[tree_sitter.Node]:
+def _docstrings(source: Source, span: Span) -> Iterator[tree_sitter.Node]:
     """Those of Python that may meet `span`."""
     root = source.tree.root_node if source.tree is not None else None
     for owner in (root, *source.nodes((*source.language.functions, *source.language.classes), span=span)):

@@ -365,9 +365,7 @@ def finding_of(places: Iterable[Place]) -> Finding:
     if not counting:
         return Finding(passed=True, places=found)
     distinct = list({_words(place): place for place in counting}.values())
-    said = [
-        _words(place, above=distinct[index - 1] if index else None) for index, place in enumerate(distinct[:_SHOWN])
-    ]
+    said = [_words(place, above=above) for above, place in zip((None, *distinct), distinct[:_SHOWN], strict=False)]
     more = len(distinct) - _SHOWN
     reason = ", ".join(said) + (f" and {more} more" if more > 0 else "")
     return Finding(passed=False, reason=reason, places=found)

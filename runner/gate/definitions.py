@@ -19,7 +19,7 @@ from runner.gate.criterion import ChangedFile
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import BODIES, by_path
 from runner.gate.line_map import FileLines, line_map
-from runner.gate.source import MARK_BYTES, Source, Span, open_source, upwards
+from runner.gate.source import MARK_BYTES, Source, open_source, upwards
 from runner.gate.wording import later, pattern_of_bytes, tables
 
 _DECLARATORS = {"identifier", "field_identifier", "destructor_name", "operator_name", "qualified_identifier"}
@@ -209,16 +209,16 @@ def _heads(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
             yield from _heads(child)
 
 
-def functions_of(source: Source, span: Span | None = None) -> list[Function]:
-    """The functions with a name that meet `span`, in the order of the text; none where there is no tree."""
-    nodes = source.nodes(source.language.functions, span=span)
+def functions_of(source: Source) -> list[Function]:
+    """The functions with a name, in the order of the text; none where there is no tree."""
+    nodes = source.nodes(source.language.functions)
     found = (_of(source, node, name) for node in nodes if (name := name_of(node)))
     return [function for function in found if function is not None]
 
 
-def unnamed_of(source: Source, span: Span | None = None) -> list[Function]:
+def unnamed_of(source: Source) -> list[Function]:
     """The functions without a name: those given to others."""
-    nodes = source.nodes((*source.language.functions, *source.language.literals), span=span)
+    nodes = source.nodes((*source.language.functions, *source.language.literals))
     found = (_of(source, node, "") for node in nodes if not name_of(node))
     return [function for function in found if function is not None]
 
@@ -249,9 +249,9 @@ def stands_in_tests(source: Source, node: tree_sitter.Node) -> bool:
     return any(above.type == "mod_item" and name_of(above) in {"tests", "test", "mocks"} for above in upwards(node))
 
 
-def names_of(source: Source, span: Span | None = None) -> list[tuple[str, int, int]]:
-    """Functions and classes that meet `span`, by name, with their first and last line."""
-    nodes = source.nodes((*source.language.functions, *source.language.classes), span=span)
+def names_of(source: Source) -> list[tuple[str, int, int]]:
+    """Functions and classes by name, with their first and last line."""
+    nodes = source.nodes((*source.language.functions, *source.language.classes))
     return [(name, node.start_point.row + 1, node.end_point.row + 1) for node in nodes if (name := name_of(node))]
 
 
@@ -368,8 +368,4 @@ def _statements(body: tree_sitter.Node | None) -> tuple[list[tree_sitter.Node], 
 
 
 def _is_docstring(statement: tree_sitter.Node) -> bool:
-    return (
-        statement.type == "expression_statement"
-        and statement.named_child_count == 1
-        and statement.named_children[0].type == "string"
-    )
+    return statement.type == "expression_statement" and [one.type for one in statement.named_children] == ["string"]

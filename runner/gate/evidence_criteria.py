@@ -58,9 +58,8 @@ def q1_files(evidence: Evidence) -> Finding:
         elif claim.size == 0 and claim.path.rsplit("/", 1)[-1] not in _MAY_BE_EMPTY:
             places.append(_claim(claim.path, f"{name} file is empty", "write the content that was asked for"))
         elif change and claim.source == "answer" and not claim.changed:
-            places.append(
-                _claim(claim.path, "file claimed as changed is unchanged", "make the change, or do not claim it")
-            )
+            told = "file claimed as changed is unchanged"
+            places.append(_claim(claim.path, told, "make the change, or do not claim it"))
     return finding_of(places)
 
 
@@ -116,13 +115,9 @@ def _left_open(prose: Sequence[Prose]) -> Iterator[Place]:
 def _stops_short(answer: Answer) -> Place | None:
     """The last line is prose and stops where more must come."""
     last = next((line for line in reversed(answer.prose) if line.raw.strip()), None)
-    if (
-        last is None
-        or any(fence.line > last.line for fence in answer.fences)
-        or last.raw.lstrip()[:1] in {"#", "|", ">"}
-    ):
+    if last is None or last.raw.lstrip()[:1] in {"#", "|", ">"} or len(last.raw.split()) < _FEW_WORDS:
         return None
-    if len(last.raw.split()) < _FEW_WORDS or not _OPEN_END.search(last.raw):
+    if any(fence.line > last.line for fence in answer.fences) or not _OPEN_END.search(last.raw):
         return None
     advice = "finish the answer, and the work if it stops there too"
     told = "the answer stops in the middle of a sentence"
@@ -207,10 +202,8 @@ def tests_in(text: str) -> dict[str, str]:
 
 
 def _settings(evidence: Evidence, kind: CommandKind) -> Iterator[Place]:
-    asked = re.compile(
-        r"(?i)\b(?:" + "|".join((*_steering()[kind]["tools"], "settings?", "configur\\w+", "config")) + r")\b"
-    )
-    if asked.search(evidence.request):
+    named = "|".join((*_steering()[kind]["tools"], "settings?", r"configur\w+", "config"))
+    if re.search(rf"(?i)\b(?:{named})\b", evidence.request):
         return
     for file in evidence.files:
         if file.before is None or file.before == file.after or file.path.rsplit("/", 1)[-1] in evidence.request:
@@ -263,9 +256,8 @@ def q7_test(evidence: Evidence) -> Finding:
     if tests.expectations:
         changed = list(dict.fromkeys(place.path for place in tests.expectations))
         why = f"the task changed what tests expect: {', '.join(changed[:_NAMED])}"
-        unsettled = NotVerified(
-            ran=True, why=why, next="look at old and new and allow them, or run with --tests change"
-        )
+        following = "look at old and new and allow them, or run with --tests change"
+        unsettled = NotVerified(ran=True, why=why, next=following)
         text = f"The tests pass only as the task changed them ({', '.join(changed[:_NAMED])}). Are the new ones right?"
         return Finding(passed=True, not_verified=unsettled, needs_person=True, question=Question(text=text, by="gate"))
     places = [*_test_faults(tests), *tests.bought]

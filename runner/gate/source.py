@@ -6,16 +6,17 @@ Nothing over `PARSE_LIMIT` is parsed, and a parse that needs too many steps is g
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, count
+from operator import add
 from typing import NamedTuple
 
 import tree_sitter
 
 from runner.gate.languages import Language, by_path, grammar, has_grammar
-from runner.gate.wording import pattern, pattern_of_bytes
+from runner.gate.wording import later, pattern, pattern_of_bytes
 from tracer.errors import adding
 
 _PAIRS = {b")": b"(", b"]": b"[", b"}": b"{"}
@@ -103,8 +104,10 @@ _ROUNDS = 12
 _ROUND = bytes.maketrans(b"[]{}", b"()()")
 ANY_MARK = re.compile(r"TODO|FIXME|TBD|HACK|XXX|todo|fixme")
 MARK_BYTES = re.compile(ANY_MARK.pattern.encode())
+_EACH_MARK = tuple(map(re.compile, MARK_BYTES.pattern.split(b"|")))  # word by word takes half as long as all at once
 _SUBJECT_IS_MARKS = pattern_of_bytes("source", "subject_is_marks")
 _EXTENDS = pattern_of_bytes("source", "extends")
+_PREPROCESSED = later(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
 _GENERATED_NAME = pattern("source", "generated_name")
 _GENERATED_TEXT = pattern_of_bytes("source", "generated_text")
 
@@ -118,22 +121,80 @@ class _Text(NamedTuple):
     path: str
     text: bytes
     language: Language
-    tree: tree_sitter.Tree | None
-    note: str = ""
+    unread: str = ""
+    lines: frozenset[int] | None = None
+    in_part: bool = False
 
 
 class Source(_Text):
-    """One text with its language. `tree` is None where there is no grammar or `note` says why it was not parsed."""
+    """One text with its language, parsed when its tree is asked for; where `unread` says why not to, it is not."""
+
+    @cached_property
+    def tree(self) -> tree_sitter.Tree | None:
+        """The syntax tree, None where there is no grammar or `note` says why it was not parsed."""
+        if self.unread or not has_grammar(self.language):
+            return None
+        if not self.in_part:
+            return parse(self.language, self.text)
+        tree = parse(self.language, self.text, ranges=self._blocks())
+        if tree is not None and not any(node.is_error for node in tree.root_node.children):
+            return tree
+        whole = open_source(self.path, self.text, self.language)
+        return whole.tree if whole is not None else None
+
+    @property
+    def note(self) -> str:
+        """Why it was not parsed, or not all of it was read; empty where it was."""
+        return self.unread or (TOO_DEEP if has_grammar(self.language) and self.tree is None else "")
+
+    def around(self, lines: Collection[int], *, syntax: bool = True) -> Source:
+        """The same text for questions about some of its lines and its marks, and about its `syntax`.
+
+        Where languages have brackets, only what stands around those is parsed, a tenth of the file mostly; all of it
+        where syntax is judged, or where an error shows that a block begins or ends elsewhere.
+        """
+        in_part = "//" in self.language.line and not (syntax and not is_preprocessed(self))
+        return self._replace(lines=frozenset(lines), in_part=in_part)
+
+    @cached_property
+    def span(self) -> Span:
+        """From the first to the last of `lines`, and a few lines around them; all of the text without any."""
+        if not self.lines:
+            return 0, len(self.text) if self.lines is None else 0
+        start = self.line_span(max(1, min(self.lines) - _AROUND))[0]
+        last = max(self.lines) + _AROUND
+        return start, len(self.text) if last >= len(self._starts) else self.line_span(last)[1]
+
+    def _blocks(self) -> list[tree_sitter.Range]:
+        """Around each of `lines`, and each mark, what is between two brackets that end a block and begin a line."""
+        found: list[Span] = []
+        places = [*(self.line_span(line)[0] for line in self.lines or (1,)), *(start for start, _ in self.marks)]
+        for at in sorted(places):
+            if found and at < found[-1][1]:
+                continue
+            before, behind = self.text.rfind(b"\n}", 0, at) + 1, self.text.find(b"\n}", max(at - 1, 0)) + 1
+            start = self.text.find(b"\n", before) + 1 if before else 0
+            end = self.text.find(b"\n", behind) + 1 if behind else 0
+            if found and start <= found[-1][1]:
+                start = found.pop()[0]
+            found.append((start, end or len(self.text)))
+        rows = [[self.line_at(offset) - 1 for offset in span] for span in found]
+        return [tree_sitter.Range((a, 0), (b, 0), *span) for (a, b), span in zip(rows, found, strict=True)]
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer(rb"\n", self.text))]
+        return [0, *map(add, accumulate(map(len, self.text.split(b"\n")[:-1])), count(1))]
 
     @cached_property
     def extended(self) -> frozenset[bytes]:
         """The names that stand where a class of this text names what it extends."""
         heads = (match.group(1) or match.group(2) or match.group(3) or b"" for match in _EXTENDS.finditer(self.text))
         return frozenset(word for head in heads for word in re.findall(rb"\w+", head))
+
+    @cached_property
+    def marks(self) -> list[Span]:
+        """Where the words for missing work stand, in comments or not."""
+        return [mark.span() for each in _EACH_MARK for mark in each.finditer(self.text)]
 
     @cached_property
     def is_about_marks(self) -> bool:
@@ -160,33 +221,30 @@ class Source(_Text):
         start = self._starts[self.line_at(offset) - 1]
         return not self.text[start:offset].strip()
 
+    def above(self, offset: int) -> Iterator[tree_sitter.Node]:
+        """The smallest node at an offset and all that it stands in; nothing where there is no tree."""
+        root = self.tree.root_node if self.tree is not None else None
+        return upwards(root.descendant_for_byte_range(offset, offset + 1) if root is not None else None)
+
     @cached_property
-    def _found(self) -> dict[tuple[tuple[str, ...], Span | None], list[tree_sitter.Node]]:
+    def _found(self) -> dict[tuple[tuple[str, ...], Span], list[tree_sitter.Node]]:
         return {}
 
     def nodes(self, types: tuple[str, ...], *, span: Span | None = None) -> list[tree_sitter.Node]:
-        """All nodes of `types`, in the order of the text, that meet `span`; a type may be a pattern with `@node`."""
+        """All nodes of `types`, in the order of the text, that meet a span; a type may be a pattern with `@node`."""
         if self.tree is None or not types:
             return []
+        span = span or self.span
         language = self.language
         usual = (*language.comments, *language.functions, *language.literals, *language.classes)
         if types != usual and set(types) <= set(usual):  # a query takes 1-4 ms to make, however much it asks for
             return [node for node in self.nodes(usual, span=span) if node.type in types]
         if (types, span) not in self._found:
             cursor = tree_sitter.QueryCursor(_query(language, types))
-            if span is not None:
-                cursor.set_byte_range(*span)
+            cursor.set_byte_range(*span)
             found = cursor.captures(self.tree.root_node).get("node", [])
             self._found[types, span] = sorted(found, key=lambda node: node.start_byte)
         return self._found[types, span]
-
-    def span_of(self, lines: Collection[int]) -> Span:
-        """The bytes from the first to the last of some lines, and a few lines around them."""
-        if not lines:
-            return 0, 0
-        start = self.line_span(max(1, min(lines) - _AROUND))[0]
-        last = max(lines) + _AROUND
-        return start, len(self.text) if last >= len(self._starts) else self.line_span(last)[1]
 
 
 @cache
@@ -200,6 +258,11 @@ def upwards(node: tree_sitter.Node | None) -> Iterator[tree_sitter.Node]:
     while node is not None:
         yield node
         node = node.parent
+
+
+def is_preprocessed(source: Source) -> bool:
+    """Whether a text is C that the grammar cannot judge: its preprocessor puts pieces together."""
+    return source.language.name in {"c", "cpp"} and _PREPROCESSED.search(source.text) is not None
 
 
 def is_binary(text: bytes) -> bool:
@@ -233,24 +296,15 @@ def open_source(path: str, text: bytes, language: Language | None = None) -> Sou
         note = f"only its first {read >> 20} MB were read" if len(text) > read else ""
         if found.module:
             note = f"its grammar is not installed ({adding(found.module)})"
-        return Source(path=path, text=text, language=found, tree=None, note=note)
-    if len(text) > PARSE_LIMIT:
-        size = f"{len(text) / 1048576:.0f} MB"
-        return Source(path=path, text=text, language=found, tree=None, note=f"too large to parse ({size})")
-    global _near  # noqa: PLW0603 - a memo of one entry: the two sides of a file are opened one after the other
-    near = _near if _near is not None and (_near.path, _near.language) == (path, found) else None
-    tree = None if is_too_deep(text) else parse(found, text, near=near)
-    _near = Source(path=path, text=text, language=found, tree=tree, note="" if tree else TOO_DEEP)
-    return _near
-
-
-_near: Source | None = None
+    elif len(text) > PARSE_LIMIT:
+        note = f"too large to parse ({len(text) / 1048576:.0f} MB)"
+    else:
+        note = TOO_DEEP if is_too_deep(text) else ""
+    return Source(path=path, text=text, language=found, unread=note)
 
 
 def forget() -> None:
     """Free the trees that are kept."""
-    global _near  # noqa: PLW0603 - as above
-    _near = None
     open_source.cache_clear()
 
 
@@ -273,12 +327,8 @@ def is_too_deep(text: bytes) -> bool:
 _AS_ASCII = bytes(range(128)) + b"x" * 128
 
 
-def parse(language: Language, text: bytes, *, near: Source | None = None) -> tree_sitter.Tree | None:
-    """The syntax tree, or None where the parser was stopped after too many steps.
-
-    Of `near`, a text like this one, what is the same is not parsed again. Around errors that may give another tree:
-    where the grammar is trusted with them, a text that has some is parsed by itself.
-    """
+def parse(language: Language, text: bytes, *, ranges: Sequence[tree_sitter.Range] = ()) -> tree_sitter.Tree | None:
+    """The syntax tree, of some `ranges` or of all, or None where the parser was stopped after too many steps."""
     steps, chunk = 0, _CHUNK
     allowed = int(len(text) * _STEPS_PER_BYTE) + _STEPS_BASE
 
@@ -294,25 +344,10 @@ def parse(language: Language, text: bytes, *, near: Source | None = None) -> tre
         return steps > allowed
 
     try:
-        parser = tree_sitter.Parser(grammar(language))
-        old = None if near is None or near.tree is None else _edited(near.tree, near.text, text)
-        tree = parser.parse(read, old, progress_callback=stop) if old else parser.parse(read, progress_callback=stop)
+        parser = tree_sitter.Parser(grammar(language), included_ranges=list(ranges))
+        tree = parser.parse(read, progress_callback=stop)
     except ValueError:
         return None
-    if old and tree.root_node.has_error and language.trust != "advise":
-        return parse(language, text)
     # `Node.text` reads through the same function, mostly a few words: large slices would cost more than the parse.
     chunk, seen = _SLICE, text
     return tree
-
-
-def _edited(tree: tree_sitter.Tree, text: bytes, new: bytes) -> tree_sitter.Tree:
-    """The tree of `text` with its places moved to where they are in `new`."""
-    most = min(len(text), len(new))
-    start = bisect_left(range(most), 1, key=lambda size: text[: size + 1] != new[: size + 1])
-    end = bisect_left(range(most - start), 1, key=lambda size: text[-size - 1 :] != new[-size - 1 :])
-    ends = ((start, text), (len(text) - end, text), (len(new) - end, new))
-    points = ((side.count(b"\n", 0, at), at - side.rfind(b"\n", 0, at) - 1) for at, side in ends)
-    edited = tree.copy()
-    edited.edit(start, len(text) - end, len(new) - end, *points)
-    return edited

@@ -33,7 +33,7 @@ from runner.gate.definitions import (
 from runner.gate.file_roles import is_test_double, is_test_file
 from runner.gate.languages import CONDITIONAL
 from runner.gate.line_map import FileLines
-from runner.gate.source import Source, Span, open_source, upwards
+from runner.gate.source import Source, open_source, upwards
 from runner.gate.wording import Words, later, pattern, pattern_of_bytes, tables
 from tracer.redaction.cuts import beginning
 
@@ -64,19 +64,15 @@ class Shown(NamedTuple):
 class Reviewed:
     """One changed file: its source, its part of the change, and both sides' functions, read when they are needed."""
 
-    def __init__(self, source: Source, lines: FileLines) -> None:
-        self.source = source
+    def __init__(self, whole: Source, lines: FileLines) -> None:
+        self.whole = whole
+        self.source = whole.around(lines.added)
         self.lines = lines
-
-    @cached_property
-    def span(self) -> Span:
-        """Where its added lines are."""
-        return self.source.span_of(self.lines.added)
 
     @cached_property
     def touched(self) -> list[Function]:
         """The functions that may hold added lines."""
-        return functions_of(self.source, self.span) if self.lines.added else []
+        return functions_of(self.source) if self.lines.added else []
 
     @cached_property
     def old(self) -> Source | None:
@@ -87,9 +83,14 @@ class Reviewed:
         return open_source(lines.renamed_from or lines.path, lines.old)
 
     @cached_property
+    def old_near(self) -> Source | None:
+        """The same for questions about its removed lines."""
+        return self.old.around(self.lines.removed, syntax=False) if self.old is not None else None
+
+    @cached_property
     def taken(self) -> list[Function]:
         """The functions of before that may have lost lines."""
-        return functions_of(self.old, self.old.span_of(self.lines.removed)) if self.old is not None else []
+        return functions_of(self.old_near) if self.old_near is not None else []
 
     @cached_property
     def stood(self) -> frozenset[str]:
@@ -105,7 +106,7 @@ def gutted(file: Reviewed, request: str) -> Iterator[Shown]:
     after = _by_key(one for one in file.touched if one.name in names)
     # Where as many are touched, and none of them idles, none is gutted, whatever stands elsewhere.
     before = {key: olds for key, olds in before.items() if len(after[key]) != len(olds) or any(map(_idles, after[key]))}
-    after = _by_key(one for one in (functions_of(file.source) if before else ()) if one.name in names)
+    after = _by_key(one for one in (functions_of(file.whole) if before else ()) if one.name in names)
     for key, olds in before.items():
         for old, new in zip(olds, after[key], strict=True) if len(olds) == len(after[key]) else ():
             if not _idles(new):
@@ -237,12 +238,12 @@ def _unnamed(file: Reviewed) -> Iterator[Shown]:
     """Empty tests of JavaScript; functions without a name that hold a comment in place of their code."""
     source, lines = file.source, file.lines
     if source.language.name in {"javascript", "typescript", "tsx"}:
-        for match in _EMPTY_TEST.finditer(source.text, *file.span):
+        for match in _EMPTY_TEST.finditer(source.text, *source.span):
             line = source.line_at(match.start())
             if lines.touches(line, line):
                 advice = "write the test"
                 yield Shown(kind="stub", message="empty test", first=line, last=line, advice=advice)
-    for function in unnamed_of(source, file.span) if not is_test_file(source.path) else ():
+    for function in unnamed_of(file.source) if not is_test_file(source.path) else ():
         if (
             function.texts
             or not function.comments
@@ -264,9 +265,9 @@ _MAY_HOLD_DOTS = frozenset(tables()["structure"]["may_hold_dots"])
 def _ellipses(file: Reviewed) -> Iterator[Shown]:
     """Python's `...` as a statement where code should be; alone in what may be empty it is a `pass`."""
     source, lines = file.source, file.lines
-    if source.language.name != "python" or source.text.find(b"...", *file.span) < 0:
+    if source.language.name != "python" or source.text.find(b"...", *source.span) < 0:
         return
-    for node in source.nodes(("(expression_statement (ellipsis)) @node",), span=file.span):
+    for node in source.nodes(("(expression_statement (ellipsis)) @node",)):
         block = node.parent
         owner = block.parent if block is not None and block.type == "block" else block
         if block is None or owner is None:
@@ -317,18 +318,18 @@ _LONGEST = 400
 def not_implemented(file: Reviewed) -> Iterator[Shown]:
     """Functions that only say that they are not implemented, and branches left with the language's own word for it."""
     source = file.source
-    around = source.text[slice(*file.span)].lower() if file.lines.added else b""
+    around = source.text[slice(*source.span)].lower()
     if not any(stem in around for stem in _STEMS) or is_test_double(source.path):
         return
     said: list[tuple[int, int]] = []
-    for function in (*file.touched, *unnamed_of(source, file.span)):
+    for function in (*file.touched, *unnamed_of(file.source)):
         if _refuses(function) and not _is_others_work(function):
             said.append((function.node.start_byte, function.node.end_byte))
             last = function.texts[-1].decode("utf-8", "replace")
             named = f"{function.name}() is not implemented" if function.name else "not implemented"
             line = function.statements[-1].start_point.row + 1
             yield _missing(f"{named} ({beginning(' '.join(last.split()), 60)})", line)
-    for match in _OWN_WORD.finditer(source.text, *file.span):
+    for match in _OWN_WORD.finditer(source.text, *source.span):
         if any(start <= match.start() < end for start, end in said) or not is_code(source, match.start()):
             continue
         end = source.text.find(b"\n", match.end())
@@ -353,10 +354,8 @@ def _is_own_word(source: Source, match: re.Match[bytes]) -> bool:
         return b"macro_rules! " + match.group().split(b"!")[0] not in source.text
     if name == "scala":
         return b"def ???" not in source.text
-    if source.tree is None or _OWN_TODO.search(source.text):
-        return False
-    node = source.tree.root_node.descendant_for_byte_range(match.start(), match.start() + 1)
-    return node is not None and node.parent is not None and node.parent.type == "call_expression"
+    stands_in = [node.type for node in source.above(match.start())]
+    return stands_in[1:2] == ["call_expression"] and not _OWN_TODO.search(source.text)
 
 
 def _refuses(function: Function) -> bool:
@@ -414,9 +413,7 @@ _NAMES_WORK = later(rb"[\"'`][^\"'`]*(?:implement|\btodo\b|\byet\b)", re.IGNOREC
 
 def _left_open(source: Source, offset: int, statement: bytes) -> bool:
     """Whether a raise in a branch of a function names work that is missing, not a case that is refused."""
-    if source.tree is None or _NAMES_WORK.search(statement) is None or _is_meant(statement):
-        return False
-    for above in upwards(source.tree.root_node.descendant_for_byte_range(offset, offset + 1)):
+    for above in source.above(offset) if _NAMES_WORK.search(statement) and not _is_meant(statement) else ():
         if above.type in source.language.functions:
             return False
         if above.type in CONDITIONAL:
@@ -426,15 +423,13 @@ def _left_open(source: Source, offset: int, statement: bytes) -> bool:
 
 def is_code(source: Source, offset: int) -> bool:
     """Whether an offset lies in code: in no string and no comment."""
-    if source.tree is None:
-        return False
     kinds = {*source.language.strings, *source.language.comments}
-    for node in upwards(source.tree.root_node.descendant_for_byte_range(offset, offset + 1)):
+    for node in source.above(offset):
         if node.type in kinds:
             return False
         if node.type in {"template_substitution", "interpolation"}:
             return True
-    return True
+    return source.tree is not None
 
 
 def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
@@ -443,11 +438,11 @@ def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
     What moved is not gone, and a change that defines as much as it takes away is a rewriting.
     """
     old, lines = file.old, file.lines
-    if old is None or is_test_file(lines.path) or not old.language.functions:
+    if old is None or file.old_near is None or is_test_file(lines.path) or not old.language.functions:
         return
     named = frozenset(re.findall(r"\w+", request))
     gone = [
-        (name, first, last) for name, first, last in names_of(old, old.span_of(lines.removed))
+        (name, first, last) for name, first, last in names_of(file.old_near)
         if _is_gone(lines.removed, first, last) and name not in named and name.rpartition("::")[2] not in change.names
     ]  # fmt: skip
     if not gone:
@@ -464,7 +459,7 @@ def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
     size = sum(1 for line in lines.before if line)
     taken = sum(1 for n in lines.removed if lines.before[n - 1])
     less = taken - sum(1 for n in lines.added if lines.after[n - 1])
-    fewer = min(len(gone), len(before) - len(names_of(file.source)))
+    fewer = min(len(gone), len(before) - len(names_of(file.whole)))
     inner = sum(
         any((a <= first and last < b) or (a < first and last <= b) for _, a, b in gone) for _, first, last in gone
     )
@@ -483,7 +478,7 @@ def lost(file: Reviewed, request: str, *, change: Change) -> Iterator[Shown]:
 def _is_called(file: Reviewed, change: Change, name: bytes) -> bool:
     """Whether a line that stands as it was calls a function by its bare name, and no line was added that gives it."""
     calls = re.compile(rb"(?:\b(?:self|this)(?:\.|->)|(?<![\w.>:$@]))" + re.escape(name) + rb"\s*\(")
-    found = [match.start() for match in calls.finditer(file.source.text) if is_code(file.source, match.start())]
+    found = [match.start() for match in calls.finditer(file.source.text) if is_code(file.whole, match.start())]
     given = change.adds(name) or any(IMPORT.match(file.lines.after[number - 1]) for number in file.lines.added)
     return bool(found) and not given and file.lines.added.isdisjoint(map(file.source.line_at, found))
 

@@ -14,7 +14,7 @@ import tree_sitter
 from runner.gate.answer_text import read_answer
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_name
-from runner.gate.source import TOO_DEEP, Source, open_source, parse, scan, upwards
+from runner.gate.source import TOO_DEEP, Source, is_preprocessed, open_source, parse, scan
 from runner.gate.wording import Words, later, pattern, pattern_of_bytes
 from tracer.redaction.cuts import beginning
 
@@ -183,7 +183,6 @@ _OPENS = {b"if": b"fi", b"case": b"esac", b"do": b"done"}
 _RUBY_BODIES = {"program", "body_statement", "then", "else", "do", "begin", "block_body"}
 _RULE_LINE = later(rb"[^\s#=:][^#=]*::?(?![:=])")
 _MAKES_SENSE = pattern_of_bytes("syntax", "makes_sense")
-_PREPROCESSED = later(rb"^\s*#\s*(?:if|ifdef|ifndef|define\b[^\n]*[{}()])", re.MULTILINE)
 
 
 def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = False) -> Fault | None:
@@ -192,6 +191,8 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     `before` is the whole file as it was; `fragment` marks a block of an answer.
     """
     language = source.language
+    if source.unread != TOO_DEEP and is_preprocessed(source):
+        return None
     if source.note == TOO_DEEP:
         return Fault(None, f"does not parse ({TOO_DEEP})") if language.name != "html" else None
     if (found := _spaced_recipe(source)) is not None:
@@ -207,8 +208,6 @@ def fault_of(source: Source, *, before: bytes | None = None, fragment: bool = Fa
     if not source.tree.root_node.has_error:
         return _crossed_tags(source) or _stray_end(source)
     # What cannot tell a fault is asked first: to compare errors, the old file must be parsed.
-    if language.name in {"c", "cpp"} and _PREPROCESSED.search(source.text):
-        return None
     if before is not None and not _is_worse(source, before):
         return None
     if language.known_gaps is not None and language.known_gaps.search(source.text):
@@ -406,13 +405,10 @@ def _conflict(text: bytes, source: Source | None, *, prose: bool) -> Fault | Non
     if start is None or end is None:
         return None
     line = text.count(b"\n", 0, start.start()) + 1
-    if prose and any(
-        fence.line <= line <= fence.line + fence.body.count("\n") + 1
-        for fence in read_answer(text.decode("utf-8", "replace")).fences
-    ):
+    fences = read_answer(text.decode("utf-8", "replace")).fences if prose else ()
+    if any(fence.line <= line <= fence.line + fence.body.count("\n") + 1 for fence in fences):
         return None
-    if source is not None and source.tree is not None and source.language.name != "markdown":
-        node = source.tree.root_node.descendant_for_byte_range(start.start(), start.start() + 1)
-        if any(above.type in source.language.strings for above in upwards(node)):
-            return None
+    within = source.above(start.start()) if source is not None and source.language.name != "markdown" else ()
+    if source is not None and any(node.type in source.language.strings for node in within):
+        return None
     return Fault(line, "a merge conflict is left in the file")

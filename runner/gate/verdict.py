@@ -193,6 +193,8 @@ def verdict_of(
         _issue(criterion.id, place) for criterion, finding in findings for place in _counting(finding)[:listed]
     )
     failed = [(criterion, finding) for criterion, finding in findings if not finding.passed]
+    unverified = [(criterion, finding) for criterion, finding in findings if finding.not_verified is not None]
+    expected = evidence.tests.expectations if evidence.tests is not None else ()
     return Verdict(
         judgment="REJECT" if failed else "PASS",
         criteria_results=results,
@@ -201,15 +203,9 @@ def verdict_of(
         or _passed_text(findings),
         notes=_notes(evidence, findings),
         question=question_of(evidence) if failed else next((one.question for _, one in findings if one.question), None),
-        unsettled=tuple(
-            criterion.id
-            for criterion, finding in findings
-            if finding.not_verified is not None and (finding.needs_person or criterion.id in evidence.require)
-        ),
+        unsettled=tuple(one.id for one, found in unverified if found.needs_person or one.id in evidence.require),
         tests=_tests(evidence, findings),
-        expectations=tuple(place._asdict() for place in (evidence.tests.expectations if evidence.tests else ()))[
-            :LISTED
-        ],
+        expectations=tuple(place._asdict() for place in expected[:LISTED]),
     )
 
 
@@ -325,11 +321,7 @@ def _result(criterion: Criterion, finding: Finding, listed: int | None) -> dict[
 def _passed_text(findings: Sequence[tuple[Criterion, Finding]]) -> str:
     """`Q1 Q2 Q3; Q7 not verified: folder not trusted`."""
     passed = " ".join(criterion.id for criterion, finding in findings if finding.not_verified is None)
-    unverified = [
-        f"{criterion.id} not verified: {finding.not_verified.why}"
-        for criterion, finding in findings
-        if finding.not_verified is not None
-    ]
+    unverified = [f"{one.id} not verified: {found.not_verified.why}" for one, found in findings if found.not_verified]
     return "; ".join([passed, *unverified])
 
 
@@ -358,10 +350,8 @@ def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) ->
                 told = ", ".join(f"{place.message}{_at(place)}" for place in found[:_NOTED])
                 more = f" and {len(found) - _NOTED} more" if len(found) > _NOTED else ""
                 notes.append(f"{criterion.id}: {what} and rejects nothing: {told}{more}")
-    notes += [
-        f"flaky: {result.command} failed once and passed when repeated" for result in evidence.commands if result.flaky
-    ]
-    return tuple(notes)
+    flaky = (result.command for result in evidence.commands if result.flaky)
+    return (*notes, *(f"flaky: {command} failed once and passed when repeated" for command in flaky))
 
 
 def _at(place: Place) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -31,3 +32,9 @@ def json_object(text: str) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def ini_section(text: str, tool: str) -> str:
+    """The text of a tool's section of an INI file, empty where there is none."""
+    found = re.search(rf"^\[(?:tool:)?{tool}[^\]]*\](.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
+    return found.group(1).strip() if found else ""

@@ -399,9 +399,8 @@ def _looks_whole(fence: Fence) -> bool:
     lines = [line for line in fence.body.split("\n") if line.strip()]
     if not lines or lines[0][:1] in {" ", "\t"} or _ELIDED.search(fence.body):
         return False
-    return lines[0].strip() not in {"...", "…"} and not lines[0].lstrip().startswith(
-        (".", ")", "}", "]", "else", "elif", "except", "catch", "case ")
-    )
+    first = lines[0].strip()
+    return first != "…" and not first.startswith((".", ")", "}", "]", "else", "elif", "except", "catch", "case "))
 
 
 def _language_of(fence: Fence) -> Language | None:

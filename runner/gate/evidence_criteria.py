@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from runner.checks.project_settings import json_object, toml_table
+from runner.checks.project_settings import ini_section, json_object, toml_table
 from runner.gate.answer_text import Answer, Prose, read_answer
 from runner.gate.criterion import (
     NOT_TRUSTED,
@@ -229,13 +229,8 @@ def _changed_tables(file: ChangedFile, kind: CommandKind) -> str:
             keys += [f"scripts.{key}" for key in scripts if scripts_of.search(key) and scripts[key] != now.get(key)]
         return ", ".join(keys)
     if name == "setup.cfg":
-        return ", ".join(tool for tool in tools if _ini(old, tool) and _ini(old, tool) != _ini(new, tool))
+        return ", ".join(tool for tool in tools if ini_section(old, tool) not in {"", ini_section(new, tool)})
     return ""
-
-
-def _ini(text: str, tool: str) -> str:
-    found = re.search(rf"^\[(?:tool:)?{tool}[^\]]*\](.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
-    return found.group(1).strip() if found else ""
 
 
 def _text(content: bytes | None) -> str:
@@ -297,8 +292,7 @@ def _test_faults(tests: SuiteEvidence) -> Iterator[Place]:
     for names, what, advice in told:
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            listed = ", ".join(names[:_NAMED]) + more
-            message = f"{what}{steered}: {listed}"
+            message = f"{what}{steered}: {', '.join(names[:_NAMED])}{more}"
             yield Place(type="tests", message=message, excerpt=beginning(tail, 1000), suggestion=advice)
     if tests.fault:
         last = beginning(tail.rpartition("\n")[2].strip(), 200)

@@ -6,7 +6,7 @@ Nothing over `PARSE_LIMIT` is parsed, and a parse that needs too many steps is g
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate, count
@@ -123,7 +123,7 @@ class _Text(NamedTuple):
     language: Language
     unread: str = ""
     lines: frozenset[int] | None = None
-    in_part: bool = False
+    whole: Source | None = None
 
 
 class Source(_Text):
@@ -132,29 +132,28 @@ class Source(_Text):
     @cached_property
     def tree(self) -> tree_sitter.Tree | None:
         """The syntax tree, None where there is no grammar or `note` says why it was not parsed."""
+        global _near  # noqa: PLW0603 - a memo of one entry: the two sides of a file are parsed one after the other
         if self.unread or not has_grammar(self.language):
             return None
-        if not self.in_part:
-            return parse(self.language, self.text)
-        tree = parse(self.language, self.text, ranges=self._blocks())
-        if tree is not None and not any(node.is_error for node in tree.root_node.children):
-            return tree
-        whole = open_source(self.path, self.text, self.language)
-        return whole.tree if whole is not None else None
+        if self.whole is None:
+            near = _near if _near is not None and (_near.path, _near.language) == (self.path, self.language) else None
+            _near = self
+            return parse(self.language, self.text, near=near)
+        tree = parse(self.language, self.text, ranges=self._blocks()) if is_preprocessed(self) else None
+        return tree if tree and not any(node.is_error for node in tree.root_node.children) else self.whole.tree
 
     @property
     def note(self) -> str:
         """Why it was not parsed, or not all of it was read; empty where it was."""
         return self.unread or (TOO_DEEP if has_grammar(self.language) and self.tree is None else "")
 
-    def around(self, lines: Collection[int], *, syntax: bool = True) -> Source:
-        """The same text for questions about some of its lines and its marks, and about its `syntax`.
+    def around(self, lines: Collection[int]) -> Source:
+        """The same text for questions about some of its lines and its marks.
 
-        Where languages have brackets, only what stands around those is parsed, a tenth of the file mostly; all of it
-        where syntax is judged, or where an error shows that a block begins or ends elsewhere.
+        Of preprocessed C, whose syntax is not judged, only what stands around those is parsed, a tenth of the file
+        mostly; all of it where an error shows that a block begins or ends elsewhere.
         """
-        in_part = "//" in self.language.line and not (syntax and not is_preprocessed(self))
-        return self._replace(lines=frozenset(lines), in_part=in_part)
+        return self._replace(lines=frozenset(lines), whole=self)
 
     @cached_property
     def span(self) -> Span:
@@ -303,8 +302,13 @@ def open_source(path: str, text: bytes, language: Language | None = None) -> Sou
     return Source(path=path, text=text, language=found, unread=note)
 
 
+_near: Source | None = None
+
+
 def forget() -> None:
     """Free the trees that are kept."""
+    global _near  # noqa: PLW0603 - as above
+    _near = None
     open_source.cache_clear()
 
 
@@ -327,8 +331,14 @@ def is_too_deep(text: bytes) -> bool:
 _AS_ASCII = bytes(range(128)) + b"x" * 128
 
 
-def parse(language: Language, text: bytes, *, ranges: Sequence[tree_sitter.Range] = ()) -> tree_sitter.Tree | None:
-    """The syntax tree, of some `ranges` or of all, or None where the parser was stopped after too many steps."""
+def parse(
+    language: Language, text: bytes, *, near: Source | None = None, ranges: Sequence[tree_sitter.Range] = ()
+) -> tree_sitter.Tree | None:
+    """The syntax tree, of some `ranges` or of all, or None where the parser was stopped after too many steps.
+
+    Of `near`, a text like this one, what is the same is not parsed again. Around errors that may give another tree:
+    where the grammar is trusted with them, a text that has some is parsed by itself.
+    """
     steps, chunk = 0, _CHUNK
     allowed = int(len(text) * _STEPS_PER_BYTE) + _STEPS_BASE
 
@@ -345,9 +355,24 @@ def parse(language: Language, text: bytes, *, ranges: Sequence[tree_sitter.Range
 
     try:
         parser = tree_sitter.Parser(grammar(language), included_ranges=list(ranges))
-        tree = parser.parse(read, progress_callback=stop)
+        old = None if near is None or near.tree is None else _edited(near.tree, near.text, text)
+        tree = parser.parse(read, old, progress_callback=stop) if old else parser.parse(read, progress_callback=stop)
     except ValueError:
         return None
+    if old and tree.root_node.has_error and language.trust != "advise":
+        return parse(language, text)
     # `Node.text` reads through the same function, mostly a few words: large slices would cost more than the parse.
     chunk, seen = _SLICE, text
     return tree
+
+
+def _edited(tree: tree_sitter.Tree, text: bytes, new: bytes) -> tree_sitter.Tree:
+    """The tree of `text` with its places moved to where they are in `new`."""
+    most = min(len(text), len(new))
+    start = bisect_left(range(most), 1, key=lambda size: text[: size + 1] != new[: size + 1])
+    end = bisect_left(range(most - start), 1, key=lambda size: text[-size - 1 :] != new[-size - 1 :])
+    ends = ((start, text), (len(text) - end, text), (len(new) - end, new))
+    points = ((side.count(b"\n", 0, at), at - side.rfind(b"\n", 0, at) - 1) for at, side in ends)
+    edited = tree.copy()
+    edited.edit(start, len(text) - end, len(new) - end, *points)
+    return edited

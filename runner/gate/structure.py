@@ -85,7 +85,7 @@ class Reviewed:
     @cached_property
     def old_near(self) -> Source | None:
         """The same for questions about its removed lines."""
-        return self.old.around(self.lines.removed, syntax=False) if self.old is not None else None
+        return self.old.around(self.lines.removed) if self.old is not None else None
 
     @cached_property
     def taken(self) -> list[Function]:

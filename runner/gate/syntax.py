@@ -277,9 +277,7 @@ def _errors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
 
 
 def _first_error(source: Source) -> Fault | None:
-    if source.tree is None:
-        return None
-    for node in _errors(source.tree.root_node):
+    for node in _errors(source.tree.root_node) if source.tree is not None else ():
         line = node.start_point.row + 1
         if node.is_missing:
             return Fault(line, f"does not parse (missing {node.type!r})" if node.type else "does not parse")

@@ -140,21 +140,12 @@ def criteria_in_force(
     a command, and fail then; `required` ones are in force too, and not verified without one. Mandatory criteria
     cannot be deselected.
     """
-    kinds, must = set(commands), set(required)
-    wanted = None if selected is None else {name.upper() for name in selected}
-    chosen = []
-    for criterion in (*BUILT_IN, *sorted(team, key=lambda each: each.id)):
-        kind = KIND_OF.get(criterion.id)
-        if (
-            criterion.mandatory
-            or criterion.id in must
-            or (wanted is not None and criterion.id.upper() in wanted)
-            or (wanted is None and kind is not None and kind in kinds)
-            or (review and criterion.id == "Q12")
-            or (strength and criterion.id == "Q11")
-        ):
-            chosen.append(criterion)
-    return tuple(chosen)
+    must = {*required, *(("Q12",) if review else ()), *(("Q11",) if strength else ())}
+    kinds = set(commands)
+    given = [name for name, kind in KIND_OF.items() if kind in kinds] if selected is None else selected
+    wanted = {name.upper() for name in given}
+    criteria = (*BUILT_IN, *sorted(team, key=lambda each: each.id))
+    return tuple(one for one in criteria if one.mandatory or one.id in must or one.id.upper() in wanted)
 
 
 TRANSIENT = frozenset({"timeout", "network", "rate_limit", "overloaded"})
@@ -222,9 +213,7 @@ def _tests(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) ->
 
 
 def _outcome(finding: Finding) -> str:
-    if not finding.passed:
-        return "fail"
-    return "pass" if finding.not_verified is None else "not_verified"
+    return "fail" if not finding.passed else "pass" if finding.not_verified is None else "not_verified"
 
 
 def run_criterion(criterion: Criterion, evidence: Evidence) -> Finding:
@@ -258,27 +247,27 @@ def read_finding(criterion: Criterion, value: object) -> Finding:
 
 def _fault(finding: Any) -> str:
     """The field of a finding that cannot be used, or an empty text."""
-    told, usage, cost = finding.not_verified, finding.usage, finding.cost_usd
+    told, asked, usage, cost = finding.not_verified, finding.question, finding.usage, finding.cost_usd
     whole = {
         "passed": type(finding.passed) is bool,
         "reason": isinstance(finding.reason, str),
         "places": isinstance(finding.places, tuple | list) and all(map(_is_place, finding.places)),
         "not_verified": told is None or (isinstance(told, NotVerified) and _are_texts(told.why, told.next)),
-        "question": finding.question is None
-        or (isinstance(finding.question, Question) and _are_texts(finding.question.text, *finding.question.choices)),
-        "usage": usage is None
-        or (isinstance(usage, Mapping) and all(type(count) is int and count >= 0 for count in usage.values())),
+        "question": asked is None or (isinstance(asked, Question) and _are_texts(asked.text, *asked.choices)),
+        "usage": usage is None or (isinstance(usage, Mapping) and all(map(_is_count, usage.values()))),
         "cost_usd": cost is None or (type(cost) in {int, float} and 0 <= cost < inf),
     }
     return next((name for name, usable in whole.items() if not usable), "")
 
 
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
 def _is_place(one: Any) -> bool:
-    return (
-        isinstance(one, Place)
-        and _are_texts(one.type, one.message, one.path or "", one.excerpt, one.suggestion)
-        and (one.line is None or type(one.line) is int)
-    )
+    if not isinstance(one, Place) or not (one.line is None or type(one.line) is int):
+        return False
+    return _are_texts(one.type, one.message, one.path or "", one.excerpt, one.suggestion)
 
 
 def _are_texts(*values: object) -> bool:
@@ -355,6 +344,4 @@ def _notes(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) ->
 
 
 def _at(place: Place) -> str:
-    if place.path is None:
-        return ""
-    return f" at {place.path}:{place.line}" if place.line else f" in {place.path}"
+    return "" if place.path is None else f" at {place.path}:{place.line}" if place.line else f" in {place.path}"

@@ -68,12 +68,9 @@ def read(file: str) -> dict[str, Any]:
     return tomllib.loads((_FOLDER / f"{file}.toml").read_text(encoding="utf-8"))
 
 
-@cache
 def tables() -> dict[str, dict[str, Any]]:
     """What languages and tools write (`tables.toml`), by module and name."""
-    import tomllib  # likewise
-
-    return tomllib.loads(_FOLDER.with_name("tables.toml").read_text(encoding="utf-8"))
+    return read("../tables")
 
 
 def pattern(module: str, name: str) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""Opening a text: its lines, what nests too deeply, and what is parsed of it."""
+"""Opening a text: its lines, what nests too deeply, and how much of it is parsed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,44 @@ from random import Random
 import pytest
 import tree_sitter
 
-from runner.gate.source import is_too_deep, open_source
+from runner.gate.languages import by_path
+from runner.gate.source import Source, is_too_deep, open_source, parse
+
+_TEXTS = {
+    "a.c": "#if A\nint one(char *s) {\n  if (s[0] == 'x') return 1; // said\n#else\nint one(void) {\n#endif\n}\n",
+    "a.py": "class A:\n    def one(self, b):\n        '''a'''\n        return [b, f'{b!r}', 'é']\n\ndef two(): ...\n",
+    "a.js": "export const f = async (a) => `x ${a ? `y ${a}` : /re/g}`; // said\nfunction g() { return f({a: 1}) }\n",
+    "a.sh": '#!/bin/sh\nf() { cat <<E\n$x é\nE\n}\nif [ -n "$1" ]; then f; fi # said\n',
+    "a.rb": "def one(a)\n  puts <<~E\n    #{a}\n  E\nend\nclass B < A; def c = 1; end\n",
+}
+
+
+def _shape(tree: tree_sitter.Tree | None) -> list[tuple[str, int, int, bool]]:
+    assert tree is not None
+    found, stack = [], [tree.root_node]
+    while stack:
+        node = stack.pop()
+        found.append((node.type, node.start_byte, node.end_byte, node.is_missing))
+        stack += node.children
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(_TEXTS))
+def test_a_side_parsed_from_the_other_one_has_the_tree_of_its_own(path: str) -> None:
+    random, language = Random(path), by_path(path)
+    assert language is not None
+    for _ in range(60):
+        text = _TEXTS[path] * random.randint(1, 4)
+        start = random.randrange(len(text))
+        new = (
+            text[:start] + random.choice(["", "x", "\n", "(", "é}", text[:40]]) + text[start + random.randint(0, 30) :]
+        )
+        one, other = text.encode(), new.encode()
+        near = Source(path=path, text=one, language=language)
+        shape = _shape(near.tree)
+        assert _shape(parse(language, other, near=near)) == _shape(parse(language, other))
+        assert _shape(near.tree) == shape
+
 
 _PIECES = (
     "#include <a.h>\n\n",

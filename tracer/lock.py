@@ -15,7 +15,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from tracer.clock import monotonic, now_iso
@@ -52,8 +51,8 @@ class FileLock:
         """Whether this object holds the lock."""
         return self._descriptor is not None
 
-    def acquire(self, *, what: str = "this record", patience_s: float = 0.1) -> None:
-        """Take the lock within `patience_s` seconds or say who has it.
+    def acquire(self, *, what: str = "this record", patience_s: float = 0.1) -> Self:
+        """Take the lock within `patience_s` seconds or say who has it; a `with` of the result gives it back.
 
         Raises:
             LockedError: another writer holds it.
@@ -62,18 +61,14 @@ class FileLock:
         """
         until = monotonic() + patience_s  # a reader that asks who holds it has it for microseconds
         while not self._try_acquire():
-            if monotonic() < until:
-                time.sleep(_PAUSE_S)
-                continue
-            break
-        else:
-            return
-        holder = _read_holder(self.path)
-        raise LockedError(
-            f"{what} is being written by {holder.describe()}",
-            why="a record has one writer at a time",
-            next_step="wait until it is done, or stop it first",
-        )
+            if monotonic() >= until:
+                raise LockedError(
+                    f"{what} is being written by {_read_holder(self.path).describe()}",
+                    why="a record has one writer at a time",
+                    next_step="wait until it is done, or stop it first",
+                )
+            time.sleep(_PAUSE_S)
+        return self
 
     def _try_acquire(self) -> bool:
         try:
@@ -89,9 +84,8 @@ class FileLock:
             if not _still_named(descriptor, self.path):
                 os.close(descriptor)
                 return False
-            text = json.dumps(
-                {"pid": os.getpid(), "host": os.uname().nodename, "program": _program(), "since": now_iso()}
-            )
+            program = os.path.basename(sys.argv[0] if sys.argv else "")[:80]
+            text = json.dumps({"pid": os.getpid(), "host": os.uname().nodename, "program": program, "since": now_iso()})
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, text.encode(), 0)
         except BlockingIOError:
@@ -128,12 +122,9 @@ class FileLock:
         self._descriptor = None
 
     def __enter__(self) -> Self:
-        self.acquire()
-        return self
+        return self if self.held else self.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.release()
 
 
@@ -187,7 +178,3 @@ def _read_holder(path: str) -> Holder:
         str(fields.get("program", "")),
         str(fields.get("since", "")),
     )
-
-
-def _program() -> str:
-    return os.path.basename(sys.argv[0] if sys.argv else "")[:80]

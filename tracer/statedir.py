@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tracer.durable import ensure_folder, ignored_folder, replace
 from tracer.errors import ConfigError, RecordError, TraceError
@@ -25,15 +25,12 @@ _TASK_NUMBER: Final = re.compile(r"task-(\d+)")
 _VALID_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class TraceName:
+class TraceName(NamedTuple):
     """What a trace's file name says. `order` sorts a task's files, oldest first, whatever the clock did."""
 
-    __slots__ = ("number", "stamp", "task_id")
-
-    def __init__(self, task_id: str, stamp: str, number: int) -> None:
-        self.task_id = task_id
-        self.stamp = stamp
-        self.number = number
+    task_id: str
+    stamp: str
+    number: int
 
     @property
     def order(self) -> tuple[str, int]:
@@ -219,12 +216,9 @@ class StateDir:
         self.ensure()
         try:
             lock = FileLock(self.locks / "allot.lock")
-            lock.acquire(what="the task counter", patience_s=_ALLOT_PATIENCE_S)
-            try:
+            with lock.acquire(what="the task counter", patience_s=_ALLOT_PATIENCE_S):
                 number = max(self._counter(), self._highest_in_files()) + 1
                 replace(self.task_counter, f"{number}\n".encode())
-            finally:
-                lock.release()
         except OSError as error:
             raise self._unwritable(error) from error
         return f"task-{number:03d}"

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from filecmp import cmp
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -129,9 +130,7 @@ def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes
             label = meta["label"]
             meta["label"] = _label(find_trace(folder, meta), label, relabel=relabel)
             size = _write(descriptor, meta, lines())
-            lock = FileLock(folder / ".lock")
-            lock.acquire(what="the folder of agentic traces", patience_s=_PATIENCE_S)
-            try:
+            with FileLock(folder / ".lock").acquire(what="the folder of agentic traces", patience_s=_PATIENCE_S):
                 found = find_trace(folder, meta)
                 named = _label(found, label, relabel=relabel)
                 if named != meta["label"]:  # another process stored or renamed it in between
@@ -140,8 +139,6 @@ def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes
                     os.lseek(descriptor, 0, os.SEEK_SET)
                     size = _write(descriptor, meta, lines())
                 return _name(folder, found, meta, aside, size)
-            finally:
-                lock.release()
         finally:
             os.close(descriptor)
             with contextlib.suppress(FileNotFoundError):
@@ -164,7 +161,7 @@ def _name(folder: Path, found: StoredTrace | None, meta: dict[str, Any], aside: 
     if found is None:
         path = _claim(folder, aside, meta)
         return Distilled(path=path, status="created", meta=meta, size=size)
-    status: Literal["updated", "unchanged"] = "unchanged" if _same(Path(aside), found.path) else "updated"
+    status: Literal["updated", "unchanged"] = "unchanged" if cmp(aside, found.path, shallow=False) else "updated"
     path = found.path
     if status == "updated":
         if meta["label"] == found.meta.get("label"):
@@ -199,13 +196,3 @@ def _claim(folder: Path, aside: str, meta: Mapping[str, Any]) -> Path:
             number += 1
         else:
             return folder / name
-
-
-def _same(one: Path, other: Path) -> bool:
-    with one.open("rb") as left, other.open("rb") as right:
-        while True:
-            chunk = left.read(_BUFFER)
-            if chunk != right.read(_BUFFER):
-                return False
-            if not chunk:
-                return True

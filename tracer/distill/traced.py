@@ -8,7 +8,6 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from tracer.clock import monotonic, now_epoch_ms
@@ -66,9 +65,7 @@ class traced:  # noqa: N801 - used as a decorator and as a context manager, as t
         self._since_ms, self._began = now_epoch_ms(), monotonic()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         if self.success is None:
             self.success = kind is None
         try:

@@ -11,7 +11,6 @@ import tempfile
 from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, Self
 
 import orjson
@@ -32,9 +31,7 @@ class Aside:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._file.close()
 
     def __len__(self) -> int:

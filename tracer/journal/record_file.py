@@ -17,7 +17,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 from tracer.blobs import DirectoryBlobs
 from tracer.durable import create_aside, ensure_folder, link_new, publish, replacing, sync_file, sync_folder, write_all
@@ -39,25 +39,27 @@ class TornTail(NamedTuple):
     moved_to: str
 
 
+class RecordOptions(TypedDict, total=False):
+    """Where a record's lock is (beside it), whether it gets a chain (it does), the folder of second copies (none)."""
+
+    lock_path: str | os.PathLike[str] | None
+    chained: bool
+    copies: str | os.PathLike[str] | None
+
+
 class RecordFile:
     """The writer's end of one record. Use `create` or `open`; one thread writes, others may call `disturbed`."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        lock_path: str | os.PathLike[str] | None,
-        chained: bool,
-        copies: str | os.PathLike[str] | None,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[RecordOptions]) -> None:
         self.path = os.fspath(path)
         self.torn: TornTail | None = None
         self.next_seq = 0
+        copies, lock = options.get("copies"), options.get("lock_path") or f"{self.path}.lock"
         copy = os.path.join(copies, os.path.basename(self.path)) if copies else ""
-        self._locks = _take_locks(self.path, os.fspath(lock_path or f"{self.path}.lock"), copy)
+        self._locks = _take_locks(self.path, os.fspath(lock), copy)
         self._copy = copy if len(self._locks) > 1 else ""  # only who holds its lock may touch it
         self._file = KeptFile(self.path, self._copy)
-        self._chain = ChainFile(self.path, copy_of_trace=self._copy) if chained else None
+        self._chain = ChainFile(self.path, copy_of_trace=self._copy) if options.get("chained", True) else None
         self._broken = ""
         self._disturbed = False
         self._busy = threading.RLock()
@@ -65,16 +67,9 @@ class RecordFile:
         _open_records.add(self)
 
     @classmethod
-    def create(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        lock_path: str | os.PathLike[str] | None = None,
-        chained: bool = True,
-        copies: str | os.PathLike[str] | None = None,
-    ) -> RecordFile:
+    def create(cls, path: str | os.PathLike[str], **options: Unpack[RecordOptions]) -> RecordFile:
         """Claim the free name `path`; the file itself appears with the first batch. Raises `LockedError`."""
-        record = cls(path, lock_path=lock_path, chained=chained, copies=copies)
+        record = cls(path, **options)
         if os.path.lexists(record.path):
             record.close()
             raise _failure(path, FileExistsError(17, "the file exists already"))
@@ -85,10 +80,8 @@ class RecordFile:
         cls,
         path: str | os.PathLike[str],
         *,
-        lock_path: str | os.PathLike[str] | None = None,
-        chained: bool = True,
-        copies: str | os.PathLike[str] | None = None,
         refuse: Callable[[bytes], None] | None = None,
+        **options: Unpack[RecordOptions],
     ) -> RecordFile:
         """Take up an existing record: its torn tail, if any, is moved aside and told in `torn`.
 
@@ -98,7 +91,7 @@ class RecordFile:
         """
         if not os.path.exists(path):
             raise NotFoundError(f"no record at {os.fspath(path)!r}")
-        record = cls(path, lock_path=lock_path, chained=chained, copies=copies)
+        record = cls(path, **options)
         try:
             record._settle()
             record._take_up(refuse)
@@ -111,18 +104,12 @@ class RecordFile:
         return record
 
     @classmethod
-    def recover(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        lock_path: str | os.PathLike[str] | None = None,
-        copies: str | os.PathLike[str],
-    ) -> bool:
+    def recover(cls, path: str | os.PathLike[str], **options: Unpack[RecordOptions]) -> bool:
         """Put back what a killed writer of `path` could not, even if the file is gone; whether there was anything.
 
         Raises `LockedError`.
         """
-        record = cls(path, lock_path=lock_path, chained=False, copies=copies)
+        record = cls(path, **options)
         try:
             return record._settle()
         except OSError as error:
@@ -443,7 +430,7 @@ def recover_records(state_dir: StateDir) -> list[str]:
         folder = state_dir.tracepack if trace is None else state_dir.traces
         lock = None if trace is None else state_dir.task_lock(trace.task_id)
         with contextlib.suppress(LockedError):  # it is being written
-            if RecordFile.recover(folder / name, lock_path=lock, copies=copies):
+            if RecordFile.recover(folder / name, lock_path=lock, chained=False, copies=copies):
                 found.append(f"{folder.name}/{name}")
     if found:
         with contextlib.suppress(OSError):

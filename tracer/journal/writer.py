@@ -13,12 +13,11 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, Unpack
 
 from tracer.errors import PmError, RecordError, TraceError
 from tracer.journal.follow import nudge
-from tracer.journal.record_file import RecordFile, TornTail
+from tracer.journal.record_file import RecordFile, RecordOptions, TornTail
 from tracer.redaction.redactor import CleanLine
 
 
@@ -37,9 +36,7 @@ class Closing:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self: _Closable, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self: _Closable, *_error: object) -> None:
         await self.close()
 
 
@@ -60,39 +57,23 @@ class Journal(Closing):
         self._idle.set()
 
     @classmethod
-    async def create(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        lock_path: str | os.PathLike[str] | None = None,
-        chained: bool = True,
-        copies: str | os.PathLike[str] | None = None,
-    ) -> Journal:
-        """Claim a new record; its file appears, whole, with the first append. `copies`: see `record_file`.
-
-        Raises `LockedError`.
-        """
-        create = RecordFile.create
-        return cls(await asyncio.to_thread(create, path, lock_path=lock_path, chained=chained, copies=copies))
+    async def create(cls, path: str | os.PathLike[str], **options: Unpack[RecordOptions]) -> Journal:
+        """Claim a new record; its file appears, whole, with the first append. Raises `LockedError`."""
+        return cls(await asyncio.to_thread(RecordFile.create, path, **options))
 
     @classmethod
     async def open(
         cls,
         path: str | os.PathLike[str],
         *,
-        lock_path: str | os.PathLike[str] | None = None,
-        chained: bool = True,
-        copies: str | os.PathLike[str] | None = None,
         refuse: Callable[[bytes], None] | None = None,
+        **options: Unpack[RecordOptions],
     ) -> Journal:
         """Go on in an existing record; a torn tail is moved aside first and told in `torn`. `refuse`: see `RecordFile`.
 
         Raises `NotFoundError`, `LockedError`.
         """
-        open_ = RecordFile.open
-        return cls(
-            await asyncio.to_thread(open_, path, lock_path=lock_path, chained=chained, copies=copies, refuse=refuse)
-        )
+        return cls(await asyncio.to_thread(RecordFile.open, path, refuse=refuse, **options))
 
     def lines(self) -> Iterator[bytes]:
         """Every durable line, through the writer's own descriptor; blocks, so read it in a thread."""
@@ -184,7 +165,8 @@ class Journal(Closing):
         else:
             for future in waiting:
                 if not future.done():
-                    future.set_exception(_again(failure))
+                    # Anew for each caller: raising one object in several tasks would mix their tracebacks.
+                    future.set_exception(type(failure)(failure.what, why=failure.why, next_step=failure.next_step))
         if self._batch.lines:
             self._scheduled = True
             self._loop.call_soon(self._dispatch)  # behind the tasks just woken: their next lines share the sync
@@ -209,8 +191,3 @@ class Journal(Closing):
         while self._scheduled or self._writing:
             await asyncio.sleep(0)
             await self._idle.wait()
-
-
-def _again(failure: PmError) -> PmError:
-    """A fresh exception per caller: raising one object in several tasks would mix their tracebacks."""
-    return type(failure)(failure.what, why=failure.why, next_step=failure.next_step)

@@ -24,8 +24,8 @@ FORMS: dict[str, tuple[str, str]] = {
 class Setting(NamedTuple):
     """One setting. A key that ends in `.*` is a family of text values named freely (`executors.claude.command`).
 
-    `default` None means unset. `minimum` is inclusive. `flag` is the flag of `pm run`, `placeholder` its argument;
-    `form` names one of `FORMS`.
+    `default` None means unset. `minimum` is inclusive. `placeholder` is the argument of its flag; `form` names one of
+    `FORMS`.
     """
 
     key: str
@@ -33,13 +33,18 @@ class Setting(NamedTuple):
     help: str
     default: Any = None
     choices: tuple[str, ...] = ()
-    flag: str = ""
     placeholder: str = ""
     guarded: bool = False
     minimum: float | None = None
     values: str = ""
     env_name: str = ""
     form: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The flag of `pm run`, which every `run.*` key has; an empty text for keys without one."""
+        section, name = self.key.split(".", 1)
+        return f"--{name.replace('_', '-')}" if section == "run" or self.placeholder else ""
 
     @property
     def env(self) -> str:
@@ -56,21 +61,12 @@ class Setting(NamedTuple):
 
 
 _RUN: tuple[Setting, ...] = (
-    Setting(
-        "run.executor",
-        "text",
-        "agent that does the work",
-        "auto",
-        flag="--executor",
-        placeholder="NAME",
-        values="executor",
-    ),
-    Setting("run.model", "text", "model to ask the executor for", flag="--model", placeholder="MODEL"),
+    Setting("run.executor", "text", "agent that does the work", "auto", placeholder="NAME", values="executor"),
+    Setting("run.model", "text", "model to ask the executor for", placeholder="MODEL"),
     Setting(
         "run.script",
         "path",
         "JSONL file of replies for the scripted executor",
-        flag="--script",
         placeholder="FILE",
         guarded=True,
         values="file",
@@ -81,61 +77,29 @@ _RUN: tuple[Setting, ...] = (
         "what the request asks for; auto is a change, unless it only asks",
         "auto",
         ("change", "question", "investigation", "auto"),
-        "--kind",
         "KIND",
     ),
     Setting(
-        "run.permissions",
-        "text",
-        "what the agent may do",
-        "edit",
-        ("read", "edit", "full"),
-        "--permissions",
-        "LEVEL",
-        guarded=True,
+        "run.permissions", "text", "what the agent may do", "edit", ("read", "edit", "full"), "LEVEL", guarded=True
     ),
-    Setting(
-        "run.max_iterations",
-        "integer",
-        "answers judged before the task stops",
-        3,
-        flag="--max-iterations",
-        placeholder="N",
-        minimum=1,
-    ),
-    Setting("run.test", "text", "test command that must pass (Q7)", flag="--test", placeholder="CMD", guarded=True),
-    Setting("run.lint", "text", "lint command that must pass (Q8)", flag="--lint", placeholder="CMD", guarded=True),
-    Setting(
-        "run.typecheck",
-        "text",
-        "type check command that must pass (Q9)",
-        flag="--typecheck",
-        placeholder="CMD",
-        guarded=True,
-    ),
+    Setting("run.max_iterations", "integer", "answers judged before the task stops", 3, placeholder="N", minimum=1),
+    Setting("run.test", "text", "test command that must pass (Q7)", placeholder="CMD", guarded=True),
+    Setting("run.lint", "text", "lint command that must pass (Q8)", placeholder="CMD", guarded=True),
+    Setting("run.typecheck", "text", "type check command that must pass (Q9)", placeholder="CMD", guarded=True),
     Setting(
         "run.coverage",
         "text",
         "coverage report (lcov, Cobertura), or a command that prints one: names changed lines that no test reaches",
-        flag="--coverage",
         placeholder="FILE|CMD",
         guarded=True,
     ),
-    Setting(
-        "run.budget_usd",
-        "number",
-        "money one task may cost, in US dollars",
-        flag="--budget-usd",
-        placeholder="USD",
-        minimum=0,
-    ),
-    Setting("run.timeout", "duration", "time one task may take", flag="--timeout", placeholder="TIME", minimum=0),
+    Setting("run.budget_usd", "number", "money one task may cost, in US dollars", placeholder="USD", minimum=0),
+    Setting("run.timeout", "duration", "time one task may take", placeholder="TIME", minimum=0),
     Setting(
         "run.silence",
         "duration",
         "an agent that writes nothing for this long is ended",
         900,
-        flag="--silence",
         placeholder="TIME",
         minimum=1,
     ),
@@ -144,64 +108,41 @@ _RUN: tuple[Setting, ...] = (
         "duration",
         "what an agent asks permission for is refused after this long without an answer",
         300,
-        flag="--permission-wait",
         placeholder="TIME",
         minimum=1,
     ),
-    Setting("run.thinking", "switch", "ask agents to show their thinking", default=True, flag="--thinking"),
+    Setting("run.thinking", "switch", "ask agents to show their thinking", default=True),
     Setting(
         "run.fallback",
         "list",
         "executors to ask where the first is unavailable",
         (),
-        flag="--fallback",
         placeholder="NAMES",
         guarded=True,
         values="executor",
     ),
     Setting(
-        "run.criteria",
-        "list",
-        "criteria in force, such as Q1-Q6 or Q1-Q9",
-        flag="--criteria",
-        placeholder="Q1-Q9",
-        values="criterion",
+        "run.criteria", "list", "criteria in force, such as Q1-Q6 or Q1-Q9", placeholder="Q1-Q9", values="criterion"
     ),
     Setting(
         "run.review",
         "text",
         "second model that reviews the change: auto takes one that did not do the work",
         "off",
-        flag="--review",
         placeholder="off|auto|EXECUTOR[:MODEL]",
         guarded=True,
         values="executor",
     ),
-    Setting(
-        "run.task_id", "text", "id for the new task instead of the next free one", flag="--task-id", placeholder="ID"
-    ),
-    Setting("run.title", "text", "short title shown in lists", flag="--title", placeholder="TEXT"),
-    Setting(
-        "run.label",
-        "text",
-        "operation:module that the agent's session is filed under",
-        flag="--label",
-        placeholder="OP:MODULE",
-    ),
-    Setting(
-        "run.continue_session",
-        "switch",
-        "let a rejection go on in the agent's own session",
-        default=True,
-        flag="--continue-session",
-    ),
+    Setting("run.task_id", "text", "id for the new task instead of the next free one", placeholder="ID"),
+    Setting("run.title", "text", "short title shown in lists", placeholder="TEXT"),
+    Setting("run.label", "text", "operation:module that the agent's session is filed under", placeholder="OP:MODULE"),
+    Setting("run.continue_session", "switch", "let a rejection go on in the agent's own session", default=True),
     Setting(
         "run.chunk",
         "text",
         "split a task into subtasks: auto where it lists several pieces of work or is long, always, or never",
         "auto",
         ("auto", "always", "never"),
-        "--chunk",
         "WHEN",
     ),
     Setting(
@@ -210,39 +151,21 @@ _RUN: tuple[Setting, ...] = (
         "where the agent works: folder, a worktree of its own, or auto: the folder unless another task works there",
         "auto",
         ("auto", "folder", "worktree"),
-        "--isolation",
         "WHERE",
     ),
-    Setting("run.parallel", "integer", "subtasks worked on at once", 3, flag="--parallel", placeholder="N", minimum=1),
-    Setting("run.plan", "path", "file with the subtasks to run", flag="--plan", placeholder="FILE", values="file"),
+    Setting("run.parallel", "integer", "subtasks worked on at once", 3, placeholder="N", minimum=1),
+    Setting("run.plan", "path", "file with the subtasks to run", placeholder="FILE", values="file"),
+    Setting("run.approve_plan", "switch", "show the plan and wait for your word before it runs", default=False),
     Setting(
-        "run.approve_plan",
-        "switch",
-        "show the plan and wait for your word before it runs",
-        default=False,
-        flag="--approve-plan",
+        "run.into", "text", "new branch that gets the result of subtasks instead of your files", placeholder="BRANCH"
     ),
-    Setting(
-        "run.into",
-        "text",
-        "new branch that gets the result of subtasks instead of your files",
-        flag="--into",
-        placeholder="BRANCH",
-    ),
-    Setting(
-        "run.partial",
-        "switch",
-        "hand over the subtasks that passed even if others did not",
-        default=False,
-        flag="--partial",
-    ),
+    Setting("run.partial", "switch", "hand over the subtasks that passed even if others did not", default=False),
     Setting(
         "run.on_limit",
         "text",
         "at the iteration limit: ask the user, or stop; auto asks where one is watching",
         "auto",
         ("auto", "ask", "stop"),
-        "--on-limit",
         "WHAT",
     ),
 )
@@ -254,7 +177,6 @@ _GATE: tuple[Setting, ...] = (
         "what a task may do to tests: add new ones, change what they expect, or nothing (frozen)",
         "add",
         ("add", "change", "frozen"),
-        "--tests",
         "WHAT",
         guarded=True,
     ),
@@ -263,14 +185,12 @@ _GATE: tuple[Setting, ...] = (
         "list",
         "checks (tests, lint, typecheck) without which no task ends COMPLETE",
         (),
-        flag="--require",
         placeholder="CHECKS",
     ),
     Setting(
         "gate.strength",
         "number",
         "percent of faults put into the change that its tests must notice (Q11)",
-        flag="--strength",
         placeholder="N",
         minimum=0,
     ),

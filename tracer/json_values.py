@@ -8,6 +8,7 @@ same object.
 from __future__ import annotations
 
 import os
+from operator import is_
 from typing import Any, Final
 
 from tracer.errors import TraceError
@@ -49,7 +50,7 @@ def clean_json(value: Any, *, _depth: int = 0) -> Any:
         return _clean_dict(value, _depth)
     if kind is list:
         cleaned = [clean_json(item, _depth=_depth + 1) for item in value]
-        return value if all(map(_same, cleaned, value)) else cleaned
+        return value if all(map(is_, cleaned, value)) else cleaned
     return _clean_other(value, _depth)
 
 
@@ -81,10 +82,6 @@ def _clean_other(value: Any, depth: int) -> Any:
         f"a value of type {type(value).__name__!r} has no JSON form",
         next_step="this is a defect: give the tracer text, numbers, lists and mappings",
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def _decimal(value: int) -> str:

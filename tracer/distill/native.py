@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 
 Provider = Literal["claude", "codex", "gemini", "copilot", "opencode"]
 Availability = Literal["full", "summary", "withheld", "encrypted"]
 
-AVAILABILITIES: Final[tuple[Availability, ...]] = ("full", "summary", "withheld", "encrypted")
+AVAILABILITIES: Final[tuple[Availability, ...]] = get_args(Availability)
 # The names of seed 000's files and meta lines, by the command line's own name.
 PROVIDER_NAMES: Final[dict[str, str]] = {
     "claude": "anthropic",

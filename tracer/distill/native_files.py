@@ -17,13 +17,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 import orjson
 
 from tracer.errors import NotFoundError, PmError, TraceError
 from tracer.json_values import clean_json
 
+K = TypeVar("K")
+V = TypeVar("V")
 MAX_LINE: Final = 16 * 1024 * 1024
 _CHUNK: Final = 1 << 16  # as fast as 128 or 256 kB, faster than 1 MB, and four times this much is held
 # A parsed value costs about 100 bytes: 400,000 of them are 40 MB.
@@ -135,6 +137,23 @@ def _decode_leniently(line: bytes) -> Any:
         return None
 
 
+def as_object(value: Any) -> dict[str, Any]:
+    """`value` where it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_text(value: Any) -> str:
+    """`value` where it is a text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def keep(held: dict[K, V], key: K, value: V, most: int) -> None:
+    """Put `value` under `key`; where there are more than `most`, the oldest goes."""
+    held[key] = value
+    if len(held) > most:
+        del held[next(iter(held))]
+
+
 def short_id(value: str) -> str:
     """`value`, or its hash where it is longer than any provider's: thousands of identifiers are held in memory."""
     if len(value) <= _LONGEST_ID:
@@ -210,10 +229,9 @@ def head_of(path: Path, size: int = _HEAD) -> bytes:
 def json_file(path: Path) -> dict[str, Any]:
     """The object in a small JSON file; an empty one where it cannot be read or holds something else."""
     try:
-        loaded = orjson.loads(head_of(path, _JSON_FILE) or b"{}")
+        return as_object(orjson.loads(head_of(path, _JSON_FILE)))
     except orjson.JSONDecodeError:
         return {}
-    return loaded if isinstance(loaded, dict) else {}
 
 
 def text_field(head: bytes, key: str) -> str | None:

@@ -7,15 +7,15 @@ settings in untrusted project files are left out and listed in `ignored`.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tracer.durable import replace
 from tracer.errors import ConfigError, UsageError
 from tracer.settings.declared import REMOVED, SETTINGS, Setting, find_setting
-from tracer.settings.parse import parse_value
+from tracer.settings.parse import WHERE_KEYS_GO, parse_value
 from tracer.settings.trust import PROJECT_FILES, folder_trusted, trusted_file, user_folder
 
 # What a file that many people share may not decide for any of them, however well it is trusted.
@@ -61,8 +61,7 @@ class Settings:
 
     def get(self, key: str) -> Any:
         """The value of `key` (its default where nothing sets it)."""
-        row = self.rows.get(key)
-        if row is not None:
+        if (row := self.rows.get(key)) is not None:
             return row.value
         setting = find_setting(key)
         return setting.default if setting else None
@@ -174,14 +173,11 @@ def _from_file(path: Path, layer: str, ignored: list[Ignored]) -> Iterator[tuple
             continue
         setting = find_setting(key)
         if setting is None:
-            raise _unknown(key, path)
+            raise _unknown_in(path, key)
         try:
             yield key, parse_value(setting, raw, key=key, where=where), Origin(layer, where)
         except ConfigError as error:
-            line = line_of(path, key)
-            raise ConfigError(
-                error.what, why=f"{where}:{line}" if line else where, next_step=error.next_step
-            ) from error
+            raise ConfigError(error.what, why=_place_of(path, key), next_step=error.next_step) from error
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -214,20 +210,22 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield key, value
 
 
-def _unknown(key: str, path: Path) -> ConfigError:
+def _place_of(path: Path, key: str) -> str:
     line = line_of(path, key)
-    where = f"{path}:{line}" if line else str(path)
-    last = key.rsplit(".", 1)[-1].lower()
+    return f"{path}:{line}" if line else str(path)
+
+
+def _unknown_in(path: Path, key: str) -> ConfigError:
+    where, last = _place_of(path, key), key.rsplit(".", 1)[-1].lower()
     if any(word in last for word in _SECRET_WORDS):
-        return ConfigError(
-            f"{key!r}: secrets are not kept in configuration",
-            why=where,
-            next_step="export it in the environment, or name a file in anthropic.key_file (mode 0600)",
-        )
+        return ConfigError(f"{key!r}: secrets are not kept in configuration", why=where, next_step=WHERE_KEYS_GO)
+    return _unknown(key, why=where)
+
+
+def _unknown(key: str, *, why: str = "") -> ConfigError:
     like = nearest_key(key)
-    return ConfigError(
-        f"unknown setting {key!r}", why=where, next_step=f"did you mean {like}?" if like else "pm config show"
-    )
+    step = f"did you mean {like}?" if like else "pm config show"
+    return ConfigError(f"unknown setting {key!r}", why=why, next_step=step)
 
 
 def nearest_key(key: str) -> str:
@@ -287,8 +285,7 @@ def set_value(path: Path, key: str, raw: str | None, *, mode: int = 0o600) -> An
 
     setting = find_setting(key)
     if setting is None or key.endswith("*"):
-        like = nearest_key(key)
-        raise ConfigError(f"unknown setting {key!r}", next_step=f"did you mean {like}?" if like else "pm config show")
+        raise _unknown(key)
     value = None if raw is None else parse_value(setting, _typed(setting, raw), key=key, where="given value")
     read_file(path)  # the strict parser speaks first: its error names the line
     try:
@@ -338,15 +335,8 @@ def _place(document: Any, names: list[str], value: Any) -> None:
 
 
 def _write(path: Path, text: str, new_mode: int) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = path.stat().st_mode & 0o777 if path.exists() else new_mode
-        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        replace(path, text.encode(), path.stat().st_mode & 0o777 if path.exists() else new_mode)
     except OSError as error:
         raise ConfigError(f"{path.name} cannot be written", why=f"{path}: {error.strerror}") from error

@@ -16,6 +16,7 @@ from tracer.redaction.cuts import beginning
 from tracer.settings.declared import FORMS, Setting
 
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
+WHERE_KEYS_GO = "export it in the environment, or name a file in anthropic.key_file (mode 0600)"
 _SECRET_STARTS = ("sk-", "ghp_", "github_pat_", "glpat-", "AIza", "xoxb-", "xoxp-", "AKIA", "-----BEGIN")
 
 # Up to the last @: an unquoted one may stand in the password.
@@ -38,7 +39,7 @@ def parse_value(setting: Setting, raw: Any, *, key: str, where: str) -> Any:
         raise ConfigError(
             f"{key}: this looks like a secret, and secrets are not kept in configuration",
             why=where,
-            next_step="export it in the environment, or name a file in anthropic.key_file (mode 0600)",
+            next_step=WHERE_KEYS_GO,
         )
     value = _convert(setting, raw)
     if value is None:

@@ -9,11 +9,11 @@ no to it is not asked again.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tracer.durable import replace
 from tracer.errors import ConfigError
 
 PROJECT_FILES = ("config.local.toml", "config.toml")
@@ -104,14 +104,8 @@ def _read(store: Path) -> dict[str, Any]:
 
 
 def _write(store: Path, known: Mapping[str, Any]) -> None:
-    aside = store.with_name(f"{store.name}.{os.getpid()}")
     try:
         store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(known, file, indent=1, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(store)
+        replace(store, json.dumps(known, indent=1, sort_keys=True).encode())
     except OSError as error:
         raise ConfigError("the trust could not be kept", why=f"{store}: {error.strerror}") from error

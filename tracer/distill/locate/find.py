@@ -11,34 +11,42 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from tracer.distill.locate import claude, codex, copilot, gemini, opencode
 from tracer.distill.native import NativeSession, Provider
 from tracer.distill.native_files import open_native
 from tracer.errors import NotFoundError, TraceError, UsageError
 
-PROVIDERS: Final[tuple[Provider, ...]] = ("claude", "codex", "gemini", "copilot", "opencode")
+PROVIDERS: Final[tuple[Provider, ...]] = get_args(Provider)
 _HEAD: Final = 4 << 20  # a session's own instructions come before its first prompt
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+# The variable that moves a provider's folder, the folder in the user's home without it, and what of it holds sessions.
+_ROOTS: Final[Mapping[Provider, tuple[str, str, str]]] = {
+    "claude": ("CLAUDE_CONFIG_DIR", ".claude", "projects"),
+    "codex": ("CODEX_HOME", ".codex", ""),
+    "gemini": ("GEMINI_CLI_HOME", "", ".gemini/tmp"),
+    "copilot": ("COPILOT_HOME", ".copilot", "session-state"),
+    "opencode": ("XDG_DATA_HOME", ".local/share", "opencode"),
+}
 _MODULES: Final = {"claude": claude, "codex": codex, "gemini": gemini, "copilot": copilot, "opencode": opencode}
+
+
+# What stands in the first bytes of a file; asked in this order.
+_MARKS: Final[Mapping[Provider, tuple[bytes, ...]]] = {
+    "codex": (b'"session_meta"', b'"response_item"'),
+    "copilot": (b'"copilotVersion"',),
+    "gemini": (b'"projectHash"', b'"type":"gemini"'),
+    "claude": (b'"parentUuid"', b'"sessionId"'),
+}
 
 
 def provider_root(provider: Provider, environ: Mapping[str, str] | None = None) -> Path:
     """The folder below which `provider` keeps its sessions (below CLAUDE_CONFIG_DIR and its like, else ~)."""
     environ = os.environ if environ is None else environ
+    variable, usual, below = _ROOTS[provider]
     home = Path(environ.get("HOME") or Path.home())
-    match provider:
-        case "claude":
-            return Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"
-        case "codex":
-            return Path(environ.get("CODEX_HOME") or home / ".codex")
-        case "copilot":
-            return Path(environ.get("COPILOT_HOME") or home / ".copilot") / "session-state"
-        case "opencode":
-            return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "opencode"
-        case _:
-            return Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
+    return Path(environ.get(variable) or home / usual) / below
 
 
 def find_sessions(
@@ -151,14 +159,9 @@ def guess_provider(path: Path) -> Provider:
         head = stream.read(65536)
     if head.startswith(b"SQLite format 3"):
         return "opencode"
-    if b'"session_meta"' in head or b'"response_item"' in head:
-        return "codex"
-    if b'"copilotVersion"' in head:
-        return "copilot"
-    if b'"projectHash"' in head or b'"type":"gemini"' in head:
-        return "gemini"
-    if b'"parentUuid"' in head or b'"sessionId"' in head:
-        return "claude"
+    for provider, marks in _MARKS.items():
+        if any(mark in head for mark in marks):
+            return provider
     raise TraceError(
         f"cannot tell which agent wrote {str(path)!r}",
         why="neither its name nor its first lines are a known session's",

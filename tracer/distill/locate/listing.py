@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from tracer.clock import now_epoch_ms
 from tracer.distill.locate.find import find_sessions, provider_root
 from tracer.distill.native import PROVIDER_NAMES, NativeSession, Provider
-from tracer.distill.native_files import json_file
+from tracer.distill.native_files import as_object, json_file
 from tracer.distill.stored import stored_traces
 
 _DAY_MS: Final = 86_400_000
@@ -67,14 +67,11 @@ def list_native(
             kept[name] = retention_days(name, environ)
         trace = known.get((PROVIDER_NAMES[name], session.session_id))
         state = "no" if trace is None else "changed" if session.modified_ms > trace[1] else "yes"
-        rows.append(NativeRow(session, state, str(trace[0]) if trace else None, _days_left(session, kept[name])))
+        left = None
+        if (days := kept[name]) is not None:
+            left = max(0, int((session.modified_ms + days * _DAY_MS - now_epoch_ms()) // _DAY_MS))
+        rows.append(NativeRow(session, state, str(trace[0]) if trace else None, left))
     return rows
-
-
-def _days_left(session: NativeSession, days: float | None) -> int | None:
-    if days is None:
-        return None
-    return max(0, int((session.modified_ms + days * _DAY_MS - now_epoch_ms()) // _DAY_MS))
 
 
 def retention_days(provider: Provider, environ: Mapping[str, str] | None = None) -> float | None:
@@ -86,8 +83,8 @@ def retention_days(provider: Provider, environ: Mapping[str, str] | None = None)
         settings = json_file(provider_root("claude", environ).parent / "settings.json")
         days = settings.get("cleanupPeriodDays", _DEFAULT_DAYS)
         return float(days) if isinstance(days, int | float) and not isinstance(days, bool) else float(_DEFAULT_DAYS)
-    general = json_file(provider_root("gemini", environ).parent / "settings.json").get("general")
-    retention = general.get("sessionRetention") if isinstance(general, dict) else None
+    settings = json_file(provider_root("gemini", environ).parent / "settings.json")
+    retention = as_object(settings.get("general")).get("sessionRetention")
     if not isinstance(retention, dict):
         return float(_DEFAULT_DAYS)
     if retention.get("enabled") is False:

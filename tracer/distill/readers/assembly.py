@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, TypedDict
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, TypedDict
 
 import orjson
 
 from tracer.clock import from_epoch_ms
 from tracer.distill.cleaner import Cleaner, cut
 from tracer.distill.native import AVAILABILITIES, Availability
-from tracer.distill.native_files import Source, short_id
+from tracer.distill.native_files import Source, Unreadable, decode_record, keep, read_lines, short_id, too_dense
 from tracer.distill.readers.summarize import Call, Window, begun, describe, shown, window_of
 from tracer.json_values import clean_text
 from tracer.redaction.redactor import Clean, CleanLine
@@ -481,9 +481,7 @@ class Assembly:
         if key[0] is not None:
             fields["agent"] = self._agent_name(key[0])
         self.spool.put(pending.number, pending.at_ms, _encode(fields))
-        self._done[key] = (pending.number, pending.at_ms, fields)
-        if len(self._done) > _DONE_LIMIT:
-            del self._done[next(iter(self._done))]
+        keep(self._done, key, (pending.number, pending.at_ms, fields), _DONE_LIMIT)
 
 
 def _key(agent: str | None, call_id: str) -> Key:
@@ -522,6 +520,20 @@ class Reader:
         self._source = source
         self._agent = agent
         self._damaged = 0
+
+    def _records(self, stream: IO[bytes], is_noise: Callable[[bytes], bool]) -> Iterator[dict[str, Any]]:
+        """The records of a file that holds one a line; what is too large is told, what is damaged counted."""
+        for line in read_lines(stream, self._source):
+            if isinstance(line, Unreadable):
+                self._note(f"a record of {line.length} bytes left out: too large")
+            elif is_noise(line):
+                continue
+            elif too_dense(line):
+                self._note(f"a record of {len(line)} bytes left out: too many values")
+            elif (record := decode_record(line)) is None:
+                self._damaged += 1
+            else:
+                yield record
 
     def _note(self, text: str) -> None:
         self._assembly.error(None, text, agent=self._agent)

@@ -15,8 +15,11 @@ from tracer.distill.native_files import (
     DENSE_FROM,
     Source,
     Unreadable,
+    as_object,
+    as_text,
     decode_record,
     epoch_ms,
+    keep,
     open_native,
     read_batches,
     short_id,
@@ -76,9 +79,8 @@ class _Reader(Reader):
         """Whether this is one of 2.0's warm-up agents: noise in every session."""
         with open_native(path) as stream:
             head = stream.read(4096)
-        record = decode_record(head.split(b"\n", 1)[0])
-        message = record.get("message") if record else None
-        return isinstance(message, dict) and message.get("content") == "Warmup"
+        record = decode_record(head.split(b"\n", 1)[0]) or {}
+        return as_object(record.get("message")).get("content") == "Warmup"
 
     def read(self, path: Path) -> None:
         """Every record of the file, in file order; damage becomes one `error` line."""
@@ -115,9 +117,7 @@ class _Reader(Reader):
             known = self._chains.get(short_id(parent)) if isinstance(parent, str) else None
             agent = known or str(uuid or "sidechain")[:8]
         if isinstance(uuid, str):
-            self._chains[short_id(uuid)] = agent
-            if len(self._chains) > _SIDECHAINS:
-                del self._chains[next(iter(self._chains))]
+            keep(self._chains, short_id(uuid), agent, _SIDECHAINS)
         return agent
 
     def _assistant(self, record: dict[str, Any]) -> None:
@@ -165,8 +165,7 @@ class _Reader(Reader):
             self._note_spawn(block.get("input"))
             assembly.call(at_ms, str(block.get("id") or ""), str(block.get("name")), block.get("input"), agent=agent)
             return
-        text = block.get("thinking" if kind == "thinking" else "text")
-        text = text if isinstance(text, str) else ""
+        text = as_text(block.get("thinking" if kind == "thinking" else "text"))
         if kind in ("thinking", "redacted_thinking"):
             mark = text or block.get("signature") or block.get("data")
             if assembly.new(reply, kind, mark):
@@ -182,13 +181,10 @@ class _Reader(Reader):
 
     def _note_spawn(self, arguments: Any) -> None:
         """Remember what sort of agent a prompt was given to: in version 1.0 the prompt is all that links the two."""
-        if not isinstance(arguments, dict):
-            return
-        kind, prompt = arguments.get("subagent_type"), arguments.get("prompt")
+        asked = as_object(arguments)
+        kind, prompt = asked.get("subagent_type"), asked.get("prompt")
         if isinstance(kind, str) and isinstance(prompt, str):
-            self._kinds[hash(prompt)] = kind[:4096]
-            if len(self._kinds) > _SPAWNED:
-                del self._kinds[next(iter(self._kinds))]
+            keep(self._kinds, hash(prompt), kind[:4096], _SPAWNED)
 
     def _count_usage(self, agent: str | None, reply: str, usage: Any) -> None:
         """Add what `usage` tells beyond what was known of the same reply."""
@@ -199,21 +195,14 @@ class _Reader(Reader):
             return  # the same reply's next block
         self._last_usage = mark
         total = self._assembly.usage
-        details = usage.get("output_tokens_details")
-        before = self._outputs.get((agent, reply))
-        if before is None:
-            before = self._outputs[agent, reply] = {}
-            if len(self._outputs) > _REPLIES:
-                del self._outputs[next(iter(self._outputs))]
-        for name, key in _COUNTS:
-            count = usage.get(key)
+        if (before := self._outputs.get((agent, reply))) is None:
+            keep(self._outputs, (agent, reply), before := {}, _REPLIES)
+        told = [(name, usage.get(key)) for name, key in _COUNTS]
+        thinking = as_object(usage.get("output_tokens_details")).get("thinking_tokens")
+        for name, count in (*told, ("thinking", thinking)):
             if type(count) is int and count >= (known := before.get(name, 0)):
                 total.add(name, count - known)
                 before[name] = count
-        thinking = details.get("thinking_tokens") if isinstance(details, dict) else None
-        if type(thinking) is int and thinking >= (known := before.get("thinking", 0)):
-            total.add("thinking", thinking - known)
-            before["thinking"] = thinking
 
     def _user(self, record: dict[str, Any]) -> None:
         message = record.get("message")
@@ -272,20 +261,18 @@ class _Reader(Reader):
 
     def _enrich(self, result: Result, rich: dict[str, Any], agent: str | None) -> None:
         """Take from the rich form what the model's copy lacks: whole files, separate streams, spilled output."""
-        file = rich.get("file")
-        if isinstance(file, dict) and isinstance(file.get("content"), str):
+        file = as_object(rich.get("file"))
+        if isinstance(file.get("content"), str):
             text = file["content"]
             result.lines_read = line_count(text)
             if file.get("startLine") == 1 and file.get("numLines") == file.get("totalLines"):
                 result.extra = fingerprint(text, result.lines_read)
         elif isinstance(rich.get("stdout"), str):
-            stderr = rich.get("stderr")
             tail = self._spilled(rich.get("persistedOutputPath"))
-            streams = (rich["stdout"] if tail is None else tail, stderr if isinstance(stderr, str) else "")
+            streams = (rich["stdout"] if tail is None else tail, as_text(rich.get("stderr")))
             result.output = "\n".join(stream.rstrip("\n") for stream in streams if stream)
         if isinstance(rich.get("agentId"), str) and agent is None:
-            kind = rich.get("agentType")
-            self._assembly.prompts.agent(rich["agentId"], kind=kind if isinstance(kind, str) else None)
+            self._assembly.prompts.agent(rich["agentId"], kind=as_text(rich.get("agentType")))
 
     def _spilled(self, named: Any) -> str | None:
         """The tail of an output too long for the session file, only from the session's own folder."""

@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from tracer.distill.native import Availability, NativeSession
-from tracer.distill.native_files import (
-    Source,
-    Unreadable,
-    decode_record,
-    epoch_ms,
-    open_native,
-    read_lines,
-    short_id,
-    too_dense,
-)
+from tracer.distill.native_files import Source, as_object, epoch_ms, keep, open_native, short_id
 from tracer.distill.readers.assembly import Assembly, Reader, Result, Usage
 from tracer.distill.readers.summarize import as_json, fingerprint
 
@@ -96,8 +86,7 @@ class ToolBook:
             case "patch_apply_end":
                 self._verdict(call_id, failed=event.get("success") is False or event.get("status") == "failed")
             case "mcp_tool_call_end":
-                outcome = event.get("result")
-                self._verdict(call_id, failed=isinstance(outcome, dict) and "Err" in outcome)
+                self._verdict(call_id, failed="Err" in as_object(event.get("result")))
 
     def completed(self, item: dict[str, Any]) -> None:
         """A completed item: a command, a file change, an MCP call."""
@@ -110,9 +99,7 @@ class ToolBook:
             failed = failed or self._verdicts.get(call_id, False)
         output = item.get("aggregated_output")
         if kind == "CommandExecution" and isinstance(output, str) and len(output) < 64_000:
-            self._whole[call_id] = output
-            if len(self._whole) > 16:
-                del self._whole[next(iter(self._whole))]
+            keep(self._whole, call_id, output, 16)
         self._verdict(call_id, failed=failed)
 
     def _keep_script(self, call_id: str, script: str) -> None:
@@ -127,9 +114,7 @@ class ToolBook:
         command = item.get("command")
         words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
         wanted = [words[-1]] if words else []
-        changes = item.get("changes")
-        if isinstance(changes, dict):
-            wanted += [str(path).rsplit("/", 1)[-1] for path in list(changes)[:5]]
+        wanted += [str(path).rsplit("/", 1)[-1] for path in list(as_object(item.get("changes")))[:5]]
         for call_id, script in self._scripts.items():
             if any(word in script or as_json(word)[1:-1] in script for word in wanted):
                 return call_id
@@ -138,10 +123,8 @@ class ToolBook:
     def _verdict(self, call_id: str, *, failed: bool) -> None:
         if failed and self._assembly.pending_call(call_id, agent=self._agent) is None:
             self._assembly.fail(call_id, agent=self._agent)
-            return
-        self._verdicts[call_id] = failed
-        if len(self._verdicts) > _VERDICTS:
-            del self._verdicts[next(iter(self._verdicts))]
+        else:
+            keep(self._verdicts, call_id, failed, _VERDICTS)
 
 
 def _parsed(arguments: Any) -> Any:
@@ -179,10 +162,9 @@ def _read_output(output: Any) -> tuple[str, bool, str | None]:
     if not isinstance(output, str):
         return "", False, None
     if output.startswith('{"output":'):
-        parsed = _parsed(output)
-        if isinstance(parsed, dict) and isinstance(parsed.get("output"), str):
-            metadata = parsed.get("metadata")
-            code = metadata.get("exit_code") if isinstance(metadata, dict) else None
+        parsed = as_object(_parsed(output))
+        if isinstance(parsed.get("output"), str):
+            code = as_object(parsed.get("metadata")).get("exit_code")
             return parsed["output"], code not in (0, None), _whole(parsed["output"])
     header, mark, body = output.partition("Output:\n")
     code_line = _HEADER_CODE.search(header) if mark else None
@@ -252,25 +234,12 @@ class _Reader(Reader):
     def read(self, path: Path) -> None:
         """Every record of the file; damage becomes one `error` line."""
         with open_native(path) as stream:
-            for record in self._records(stream):
+            for record in self._records(stream, lambda line: any(mark in line[:160] for mark in _NOISE)):
                 self._record(record)
         for (kind, _), echo in self._echoes.items():
             self._tell(kind, echo)
         self._sum_usage()
         self._report_damage(path)
-
-    def _records(self, stream: Any) -> Iterator[dict[str, Any]]:
-        for line in read_lines(stream, self._source):
-            if isinstance(line, Unreadable):
-                self._note(f"a record of {line.length} bytes left out: too large")
-            elif any(mark in line[:160] for mark in _NOISE):
-                continue
-            elif too_dense(line):
-                self._assembly.error(None, f"a record of {len(line)} bytes left out: too many values")
-            elif (record := decode_record(line)) is None:
-                self._damaged += 1
-            else:
-                yield record
 
     def _record(self, record: dict[str, Any]) -> None:
         at_ms, kind, payload = epoch_ms(record.get("timestamp")), record.get("type"), record.get("payload")
@@ -376,8 +345,7 @@ class _Reader(Reader):
             case "item_completed":
                 self._completed(event.get("item"), at_ms)
             case "token_count":
-                info = event.get("info")
-                self._cumulative(info.get("total_token_usage") if isinstance(info, dict) else None, at_ms)
+                self._cumulative(as_object(event.get("info")).get("total_token_usage"), at_ms)
             case "task_complete" | "turn_complete":
                 error = event.get("error")
                 if error:
@@ -438,8 +406,7 @@ def _texts(parts: Any) -> list[str]:
 
 
 def _is_injected(item: dict[str, Any], text: str) -> bool:
-    passthrough = item.get("internal_chat_message_metadata_passthrough")
-    kinds = passthrough.get("content_item_kinds") if isinstance(passthrough, dict) else None
+    kinds = as_object(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
     if isinstance(kinds, list) and kinds:
         return not any(isinstance(kind, str) and kind.startswith("user.") for kind in kinds)
     return text.lstrip().startswith(_INJECTED)

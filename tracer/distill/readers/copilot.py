@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracer.distill.native import NativeSession
-from tracer.distill.native_files import Source, Unreadable, decode_record, epoch_ms, open_native, read_lines, too_dense
+from tracer.distill.native_files import Source, as_object, as_text, epoch_ms, open_native
 from tracer.distill.readers.assembly import FILE_OPERATIONS, Assembly, Reader, Result
 from tracer.distill.readers.summarize import fingerprint, line_count
 
@@ -34,26 +34,19 @@ def read_copilot(session: NativeSession, assembly: Assembly, source: Source) -> 
 class _Reader(Reader):
     def read(self, path: Path) -> None:
         with open_native(path) as stream:
-            for line in read_lines(stream, self._source):
-                if isinstance(line, Unreadable):
-                    self._note(f"a record of {line.length} bytes left out: too large")
-                elif too_dense(line):
-                    self._note(f"a record of {len(line)} bytes left out: too many values")
-                else:
-                    self._event(line)
+            for event in self._records(stream, lambda _line: False):
+                self._event(event)
         self._agent = None
         self._report_damage(path)
 
-    def _event(self, line: bytes) -> None:
-        event = decode_record(line)
-        data = event.get("data") if event is not None else None
-        if event is None or not isinstance(data, dict):
+    def _event(self, event: dict[str, Any]) -> None:
+        data = event.get("data")
+        if not isinstance(data, dict):
             self._damaged += 1
             return
-        if not self._assembly.new("event", event.get("id") or line):
+        if not self._assembly.new("event", event.get("id") or repr(event)):
             return
-        at_ms, agent = epoch_ms(event.get("timestamp")), event.get("agentId")
-        self._agent = agent if isinstance(agent, str) and agent else None
+        at_ms, self._agent = epoch_ms(event.get("timestamp")), as_text(event.get("agentId")) or None
         match event.get("type"):
             case "user.message":
                 self._user(data, at_ms)
@@ -67,13 +60,13 @@ class _Reader(Reader):
                 self._result(data, at_ms)
             case "subagent.started":
                 if self._agent is not None:
-                    self._assembly.prompts.agent(self._agent, kind=_text(data.get("agentName")))
+                    self._assembly.prompts.agent(self._agent, kind=as_text(data.get("agentName")))
             case "session.error" | "abort":
-                self._assembly.error(at_ms, _text(data.get("message") or data.get("reason")), agent=self._agent)
+                self._assembly.error(at_ms, as_text(data.get("message") or data.get("reason")), agent=self._agent)
                 self._ended(ok=False)
 
     def _user(self, data: dict[str, Any], at_ms: int | None) -> None:
-        text = _text(data.get("content"))
+        text = as_text(data.get("content"))
         if self._agent is not None:
             self._assembly.prompts.agent(self._agent, prompt=text)
         elif data.get("source") in {None, "user"}:
@@ -83,14 +76,13 @@ class _Reader(Reader):
     def _reply(self, data: dict[str, Any], at_ms: int | None) -> None:
         assembly, agent = self._assembly, self._agent
         assembly.used_model(data.get("model"), agent=agent)
-        thought = _text(data.get("reasoningText"))
-        blocks = data.get("reasoningBlocks")
-        whole = isinstance(blocks, dict) and blocks.get("provider") == "anthropic-messages"
+        thought = as_text(data.get("reasoningText"))
+        whole = as_object(data.get("reasoningBlocks")).get("provider") == "anthropic-messages"
         if thought:
             assembly.thought(at_ms, thought, "full" if whole else "summary", agent=agent)
         elif data.get("reasoningOpaque") or data.get("encryptedContent"):
             assembly.thought(at_ms, "", "encrypted", agent=agent)
-        assembly.message(at_ms, "assistant", _text(data.get("content")), agent=agent)
+        assembly.message(at_ms, "assistant", as_text(data.get("content")), agent=agent)
         asked = data.get("toolRequests")
         calls = [call for call in asked if isinstance(call, dict)] if isinstance(asked, list) else []
         for call in calls:
@@ -98,19 +90,19 @@ class _Reader(Reader):
         self._ended(ok=None if calls else True)
 
     def _call(self, name: Any, told: dict[str, Any], at_ms: int | None) -> None:
-        self._assembly.call(at_ms, _text(told.get("toolCallId")), _text(name), told.get("arguments"), agent=self._agent)
+        self._assembly.call(
+            at_ms, as_text(told.get("toolCallId")), as_text(name), told.get("arguments"), agent=self._agent
+        )
 
     def _result(self, data: dict[str, Any], at_ms: int | None) -> None:
-        call_id = _text(data.get("toolCallId"))
+        call_id = as_text(data.get("toolCallId"))
         call = self._assembly.pending_call(call_id, agent=self._agent)
-        told, shell = data.get("result"), data.get("shellExecution")
         failed = data.get("success") is not True
-        output = told.get("content") if isinstance(told, dict) else None
-        if failed and isinstance(data.get("error"), dict):
-            output = data["error"].get("message") or output
-        if isinstance(shell, dict):
-            failed = failed or shell.get("exitCode") not in {0, None}
-        result = Result(output=_FRAME.sub("", _text(output)), failed=failed, at_ms=at_ms)
+        output = as_object(data.get("result")).get("content")
+        if failed:
+            output = as_object(data.get("error")).get("message") or output
+        failed = failed or as_object(data.get("shellExecution")).get("exitCode") not in {0, None}
+        result = Result(output=_FRAME.sub("", as_text(output)), failed=failed, at_ms=at_ms)
         if call is not None and call.operation in FILE_OPERATIONS and not failed:
             result.silent = True
             if call.operation == "read":
@@ -129,14 +121,8 @@ class _Reader(Reader):
 def _read_file(result: Result, data: dict[str, Any]) -> None:
     """Lines and hash of a file that was shown whole: its whole length went to the model, as the event says."""
     result.lines_read = line_count(result.output)
-    told = data.get("toolTelemetry")
-    metrics = told.get("metrics") if isinstance(told, dict) else None
-    properties = told.get("properties") if isinstance(told, dict) else None
+    told = as_object(data.get("toolTelemetry"))
+    metrics, inputs = told.get("metrics"), as_object(told.get("properties")).get("inputs")
     whole = isinstance(metrics, dict) and metrics.get("resultLength") == metrics.get("resultForLlmLength")
-    inputs = properties.get("inputs") if isinstance(properties, dict) else None
     if whole and isinstance(inputs, str) and "view_range" not in inputs:
         result.extra = fingerprint(result.output)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -17,11 +17,12 @@ from tracer.distill.native import NativeSession
 from tracer.distill.native_files import (
     MAX_LINE,
     Source,
-    Unreadable,
+    as_object,
+    as_text,
     decode_record,
     epoch_ms,
+    keep,
     open_native,
-    read_lines,
     short_id,
     too_dense,
 )
@@ -129,9 +130,8 @@ def read_gemini(session: NativeSession, assembly: Assembly, source: Source) -> N
 
 def thought_text(subject: Any, description: Any) -> str:
     """`**subject**`, blank line, description; either alone where the other is empty."""
-    heading = f"**{subject}**" if isinstance(subject, str) and subject else ""
-    rest = description if isinstance(description, str) else ""
-    return f"{heading}\n\n{rest}" if heading and rest else heading or rest
+    parts = (f"**{subject}**" if as_text(subject) else "", as_text(description))
+    return "\n\n".join(filter(None, parts))
 
 
 class _Reader(Reader):
@@ -149,31 +149,17 @@ class _Reader(Reader):
                 for message in document_messages(stream, self._source, self._note):
                     self._message(message)
             else:
-                for record in self._records(stream):
+                for record in self._records(stream, _is_noise):
                     self._record(record)
         self._report_damage(path)
-
-    def _records(self, stream: Any) -> Iterator[dict[str, Any]]:
-        for line in read_lines(stream, self._source):
-            if isinstance(line, Unreadable):
-                self._note(f"a record of {line.length} bytes left out: too large")
-            elif line.startswith(b'{"$set":{"lastUpdated"') and len(line) < 100:
-                continue
-            elif too_dense(line):
-                self._note(f"a record of {len(line)} bytes left out: too many values")
-            elif (record := decode_record(line)) is None:
-                self._damaged += 1
-            else:
-                yield record
 
     def _record(self, record: dict[str, Any]) -> None:
         changes = record.get("$set")
         if isinstance(changes, dict):
             messages = changes.get("messages")
-            if isinstance(messages, list):
-                for message in messages:
-                    if isinstance(message, dict):
-                        self._rewritten(message)
+            for message in messages if isinstance(messages, list) else ():
+                if isinstance(message, dict):
+                    self._rewritten(message)
         elif record.get("type") in ("user", "gemini", "error"):
             self._message(record)
 
@@ -239,8 +225,7 @@ class _Reader(Reader):
         assembly.call(at_ms, call_id, name, call.get("args"), agent=self._agent)
         known = assembly.pending_call(call_id, agent=self._agent)
         if isinstance(call.get("agentId"), str):
-            args = call.get("args")
-            kind = args.get("agent_name") if isinstance(args, dict) else None
+            kind = as_object(call.get("args")).get("agent_name")
             assembly.prompts.agent(call["agentId"], kind=kind if isinstance(kind, str) else name)
         if known is None or call.get("status") not in ("success", "error", "cancelled"):
             return
@@ -270,14 +255,17 @@ class _Reader(Reader):
     def _count_tokens(self, identity: str, tokens: Any, at_ms: int | None) -> None:
         if not isinstance(tokens, dict) or self._assembly.at(at_ms) is None:
             return
-        before = self._tokens.setdefault(identity, {})
+        if (before := self._tokens.get(identity)) is None:
+            keep(self._tokens, identity, before := {}, 2000)
         for name, key in (("input", "input"), ("output", "output"), ("cached", "cached"), ("thinking", "thoughts")):
             count = tokens.get(key)
             if isinstance(count, int) and not isinstance(count, bool):
                 self._assembly.usage.add(name, count - before.get(name, 0))
                 before[name] = count
-        if len(self._tokens) > 2000:
-            del self._tokens[next(iter(self._tokens))]
+
+
+def _is_noise(line: bytes) -> bool:
+    return line.startswith(b'{"$set":{"lastUpdated"') and len(line) < 100
 
 
 def _parts(content: Any) -> list[dict[str, Any]]:
@@ -295,22 +283,18 @@ def _plain(content: Any) -> str:
 
 def _response(result: Any) -> tuple[str, bool]:
     """The output told to the model, and whether it was an error."""
-    parts = result if isinstance(result, list) else [result]
-    for part in parts:
-        answer = part.get("functionResponse") if isinstance(part, dict) else None
-        response = answer.get("response") if isinstance(answer, dict) else None
-        if isinstance(response, dict):
-            if isinstance(response.get("error"), str):
-                return response["error"], True
-            if isinstance(response.get("output"), str):
-                return response["output"], False
+    for part in result if isinstance(result, list) else [result]:
+        response = as_object(as_object(as_object(part).get("functionResponse")).get("response"))
+        for key in ("error", "output"):
+            if isinstance(response.get(key), str):
+                return response[key], key == "error"
     return "", False
 
 
 def _shell(result: Result, shown: Any) -> None:
     """Recognise a failed command, unless the line that says so is the command's own last output."""
     text = result.output
-    own = shown.rstrip() if isinstance(shown, str) else ""
+    own = as_text(shown).rstrip()
     tail = text[-2000:]
     exits = list(_EXIT.finditer(tail))
     if exits and exits[-1].group(1) not in {"0", "(none)"} and not own.endswith(f"Exit Code: {exits[-1].group(1)}"):
@@ -330,9 +314,8 @@ def _shell(result: Result, shown: Any) -> None:
 def _whole_file(result: Result, arguments: Any) -> None:
     text = result.output
     result.lines_read = line_count(text)
-    partial = isinstance(arguments, dict) and any(
-        arguments.get(key) is not None for key in ("offset", "limit", "start_line", "end_line")
-    )
+    asked = as_object(arguments)
+    partial = any(asked.get(key) is not None for key in ("offset", "limit", "start_line", "end_line"))
     if not partial and not text.startswith(
         ("IMPORTANT: The file content has been truncated", "[File content truncated")
     ):

@@ -6,12 +6,11 @@ reply holds what opencode took it to cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tracer.distill.locate.opencode import opened
 from tracer.distill.native import Availability, NativeSession
-from tracer.distill.native_files import DENSE_FROM, MAX_LINE, Source, decode_record, epoch_ms, too_dense
+from tracer.distill.native_files import MAX_LINE, Source, as_object, as_text, decode_record, epoch_ms, too_dense
 from tracer.distill.readers.assembly import FILE_OPERATIONS, Assembly, Reader, Result
 
 if TYPE_CHECKING:
@@ -37,7 +36,8 @@ def read_opencode(session: NativeSession, assembly: Assembly, source: Source) ->
 class _Reader(Reader):
     def read(self, database: sqlite3.Connection, session_id: str) -> None:
         last, message = None, None
-        for number, told, part, at_ms, has_part in self._rows(database, session_id):
+        rows = database.execute(_ROWS, {"most": MAX_LINE, "session": session_id})
+        for number, told, part, at_ms, has_part in rows:
             if number != last:
                 last, message = number, self._record(told)
                 if message is not None:
@@ -47,9 +47,6 @@ class _Reader(Reader):
         if self._damaged:
             self._note(f"{self._damaged} records left out: damaged, or too large")
 
-    def _rows(self, database: sqlite3.Connection, session_id: str) -> Iterator[tuple[Any, ...]]:
-        yield from database.execute(_ROWS, {"most": MAX_LINE, "session": session_id})
-
     def _record(self, told: Any) -> dict[str, Any] | None:
         data = told.encode("utf-8", "surrogatepass") if isinstance(told, str) else told
         record = None
@@ -57,7 +54,7 @@ class _Reader(Reader):
             self._source.size += len(data)
             self._source.records += 1
             self._source.digest.update(data + b"\n")
-            record = None if len(data) >= DENSE_FROM and too_dense(data) else decode_record(data)
+            record = None if too_dense(data) else decode_record(data)
         self._damaged += record is None
         return record
 
@@ -65,12 +62,12 @@ class _Reader(Reader):
         if message.get("role") != "assistant":
             self._ended(ok=None)
             return
-        time, tokens, error = (_object(message.get(key)) for key in ("time", "tokens", "error"))
+        time, tokens, error = (as_object(message.get(key)) for key in ("time", "tokens", "error"))
         at_ms = epoch_ms(time.get("created"))
         if self._assembly.at(at_ms) is None:
             return
         self._assembly.used_model(message.get("modelID"), agent=self._agent)
-        cache = _object(tokens.get("cache"))
+        cache = as_object(tokens.get("cache"))
         for name, count in (
             ("input", tokens.get("input")),
             ("output", tokens.get("output")),
@@ -84,12 +81,12 @@ class _Reader(Reader):
         if isinstance(cost, int | float) and cost > 0:  # 0: it knows no price
             self._assembly.cost_usd = round((self._assembly.cost_usd or 0.0) + cost, 6)
         if error:
-            self._assembly.error(at_ms, _text(_object(error.get("data")).get("message") or error.get("name")))
+            self._assembly.error(at_ms, as_text(as_object(error.get("data")).get("message") or error.get("name")))
         finish = message.get("finish")
         self._ended(ok=False if error else True if finish == "stop" else None)
 
     def _part(self, part: dict[str, Any], message: dict[str, Any], at_ms: int | None) -> None:
-        text = _text(part.get("text"))
+        text = as_text(part.get("text"))
         match part.get("type"):
             case "text" if message.get("role") == "assistant":
                 self._assembly.message(at_ms, "assistant", text, agent=self._agent)
@@ -103,29 +100,21 @@ class _Reader(Reader):
                 worth: Availability = "encrypted" if not text else "full" if whole else "summary"
                 self._assembly.thought(at_ms, text, worth, agent=self._agent)
             case "tool":
-                self._tool(part, _object(part.get("state")), at_ms)
+                self._tool(part, as_object(part.get("state")), at_ms)
 
     def _tool(self, part: dict[str, Any], state: dict[str, Any], at_ms: int | None) -> None:
-        call_id, status, time = _text(part.get("callID")), state.get("status"), _object(state.get("time"))
+        call_id, status, time = as_text(part.get("callID")), state.get("status"), as_object(state.get("time"))
         began = epoch_ms(time.get("start")) or at_ms
-        self._assembly.call(began, call_id, _text(part.get("tool")), state.get("input"), agent=self._agent)
+        self._assembly.call(began, call_id, as_text(part.get("tool")), state.get("input"), agent=self._agent)
         if status not in {"completed", "error"}:
             return
         call = self._assembly.pending_call(call_id, agent=self._agent)
-        metadata = _object(state.get("metadata"))
+        metadata = as_object(state.get("metadata"))
         failed = status == "error" or metadata.get("exit") not in {0, None}
-        output = _text(state.get("error") if status == "error" else state.get("output"))
+        output = as_text(state.get("error") if status == "error" else state.get("output"))
         result = Result(output=output, failed=failed, at_ms=epoch_ms(time.get("end")))
         if call is not None and call.operation in FILE_OPERATIONS and not failed:
             result.silent = True
-            lines = _object(metadata.get("display")).get("totalLines")
+            lines = as_object(metadata.get("display")).get("totalLines")
             result.lines_read = lines if type(lines) is int else None
         self._assembly.result(call_id, result, agent=self._agent)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

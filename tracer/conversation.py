@@ -158,7 +158,7 @@ class ConversationTracer(Closing):
 
         """
         journal = self._journal or await self._ready()
-        if _size_hint(draft.data) > _LARGE:
+        if sum(len(value) for value in draft.data.values() if isinstance(value, str | list | dict)) > _LARGE:
             entry, line = await asyncio.to_thread(self._complete, draft)
         else:
             entry, line = self._complete(draft)
@@ -194,13 +194,10 @@ class ConversationTracer(Closing):
                         path, lock_path=lock, copies=self.state_dir.copies, refuse=partial(_refuse_ended, path)
                     )
                 else:
-                    self._journal = await self._create(path, lock)
+                    while path.exists():  # named before another writer of the same task came and went
+                        self._path = path = self._free_path()
+                    self._journal = await Journal.create(path, lock_path=lock, copies=self.state_dir.copies)
             return self._journal
-
-    async def _create(self, path: Path, lock: Path) -> Journal:
-        while path.exists():  # named before another writer of the same task came and went
-            self._path = path = self._free_path()
-        return await Journal.create(path, lock_path=lock, copies=self.state_dir.copies)
 
     def _free_path(self) -> Path:
         """A name later in order than every file of this task, even if the clock stepped back."""
@@ -322,7 +319,3 @@ def _refuse_ended(path: Path, last: bytes) -> None:
             why="its FINAL_SUMMARY is recorded",
             next_step="resume goes on in a new file",
         )
-
-
-def _size_hint(data: Mapping[str, Any]) -> int:
-    return sum(len(value) for value in data.values() if isinstance(value, str | list | dict))

@@ -136,8 +136,6 @@ class SandboxError(PmError):
 class InternalError(PmError):
     """A state that can never happen: please report it."""
 
-    code = "internal"
-
 
 @contextmanager
 def needs_extra(

@@ -128,8 +128,8 @@ def _filled(kind: Callable[[Any], P]) -> Callable[[Any], P]:
     return lambda value: kind(value if isinstance(value, dict) else {})
 
 
-def _parts(kind: Callable[[Any], P]) -> Callable[[Any], tuple[P, ...]]:
-    def read(value: Any) -> tuple[P, ...]:
+def _parts(kind: Callable[[Any], T]) -> Callable[[Any], tuple[T, ...]]:
+    def read(value: Any) -> tuple[T, ...]:
         if not isinstance(value, list | tuple):
             return ()
         return tuple([kind(item) for item in value if isinstance(item, dict)])
@@ -144,6 +144,11 @@ class FileCount(NamedTuple):
     status: str = "modified"
     added: int | None = None
     removed: int | None = None
+
+
+def _file_count(told: Mapping[str, Any]) -> FileCount:
+    added, removed = _whole(told.get("added")), _whole(told.get("removed"))
+    return FileCount(_text(told.get("path")), _text(told.get("status")), added, removed)
 
 
 class Limits(NamedTuple):
@@ -292,11 +297,6 @@ class RecordedPlan(Part):
     base = Key(_text_or_none)
 
 
-def _counts(value: Any) -> tuple[FileCount, ...]:
-    listed = value if isinstance(value, list | tuple) else ()
-    return tuple([_file_count(item) for item in listed if isinstance(item, dict)])
-
-
 class Usage(Part):
     """Token counts; None is unknown, never 0."""
 
@@ -324,7 +324,7 @@ class Ended(Part):
     __slots__ = ()
     files_modified = Key(_texts)
     diff_blob = Key(_text_or_none)
-    files = Key(_counts)
+    files = Key(_parts(_file_count))
     answer = Key(_text)
     judgment = Key(_mapping)
 
@@ -609,11 +609,6 @@ class SessionInterrupted(Entry):
     cost_usd = Key(_number)
 
 
-def _file_count(told: Mapping[str, Any]) -> FileCount:
-    added, removed = _whole(told.get("added")), _whole(told.get("removed"))
-    return FileCount(_text(told.get("path")), _text(told.get("status")), added, removed)
-
-
 class Unverified(NamedTuple):
     """One criterion that could not be checked: why, and the next step that lets it be checked.
 
@@ -631,16 +626,9 @@ class Unverified(NamedTuple):
         return told | ({"ran": True} if self.ran else {})
 
 
-def _unverified(value: Any) -> tuple[Unverified, ...]:
-    listed = [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else ()
-    return tuple(
-        [
-            Unverified(
-                _text(item.get("criterion")), _text(item.get("why")), _text(item.get("next")), _flag(item.get("ran"))
-            )
-            for item in listed
-        ]
-    )
+def _unverified(told: Mapping[str, Any]) -> Unverified:
+    criterion, why, following = (_text(told.get(key)) for key in ("criterion", "why", "next"))
+    return Unverified(criterion, why, following, _flag(told.get("ran")))
 
 
 class Survivor(Part):
@@ -839,12 +827,12 @@ class FinalSummary(Entry):
     reason = Key(_text)
     detail = Key(_text)
     diff_blob = Key(_text_or_none)
-    files = Key(_counts)
+    files = Key(_parts(_file_count))
     branch = Key(_text)
     left_blob = Key(_text_or_none)
     subtasks = Key(_parts(Part))
     verification = Key(_text)
-    not_verified = Key(_unverified)
+    not_verified = Key(_parts(_unverified))
 
     @property
     def has_diff(self) -> bool:

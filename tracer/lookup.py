@@ -26,11 +26,7 @@ class Summary(NamedTuple):
 
     def to_dict(self) -> dict[str, object]:
         """As the HTTP answer holds it."""
-        return {
-            "total_iterations": self.total_iterations,
-            "judgments": list(self.judgments),
-            "final_status": self.final_status,
-        }
+        return {**self._asdict(), "judgments": list(self.judgments)}
 
 
 def summarize(entries: Sequence[Entry]) -> Summary:

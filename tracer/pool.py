@@ -33,20 +33,14 @@ def process_pool(
     context.set_forkserver_preload(["__main__", *preload])
     with _own_modules_only():
         multiprocessing.forkserver.ensure_running()
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_begun, initargs=(begin,)) as pool:
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(begin,)) as pool:
         try:
             yield pool
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _begun(begin: Callable[[], object] | None) -> None:
-    _end_with_parent()
-    if begin is not None:
-        begin()
-
-
-def _end_with_parent() -> None:
+def _begin(begin: Callable[[], object] | None) -> None:
     """Ctrl+C is the parent's to deal with; one that was killed leaves nobody who waits for more work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -57,6 +51,8 @@ def _end_with_parent() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    if begin is not None:
+        begin()
 
 
 @contextmanager

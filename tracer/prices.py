@@ -83,10 +83,6 @@ class Price:
             + tokens.output * self.output
         ) / _MILLION
 
-    def base_cost(self, tokens: Tokens) -> float:
-        """US dollars for the sum of many requests, whose prompt lengths are unknown: the tier of short prompts."""
-        return replace(self, long=None, long_above=None).cost(tokens)
-
 
 @cache
 def _table() -> Mapping[str, Any]:
@@ -132,7 +128,7 @@ def cost_usd(model: str | None, tokens: Tokens, *, one_request: bool = True) -> 
     price = find_price(model)
     if price is None:
         return None
-    return round(price.cost(tokens) if one_request else price.base_cost(tokens), 9)
+    return round((price if one_request else replace(price, long=None)).cost(tokens), 9)
 
 
 def price_source(model: str | None) -> str | None:

@@ -134,15 +134,8 @@ class StateDir:
     def ensure(self) -> StateDir:
         """Make the folders (0700) and their `.gitignore`; existing ones stay as they are."""
         try:
-            for folder in (
-                self.root,
-                self.traces,
-                self.tracepack,
-                self.agentic_traces,
-                self.blobs,
-                self.locks,
-                self.control,
-            ):
+            own = (self.traces, self.tracepack, self.agentic_traces, self.blobs, self.locks, self.control)
+            for folder in (self.root, *own):
                 ensure_folder(folder)
             ignored_folder(self.root, _IGNORE_STATE)
             if self.agentic_traces.parent != self.root:
@@ -230,13 +223,9 @@ class StateDir:
             return 0
 
     def _highest_in_files(self) -> int:
-        highest = 0
-        for name in self.trace_names():
-            parts = parse_trace_name(name)
-            match = _TASK_NUMBER.fullmatch(parts.task_id) if parts else None
-            if match:
-                highest = max(highest, int(match[1]))
-        return highest
+        names = filter(None, map(parse_trace_name, self.trace_names()))
+        numbers = filter(None, (_TASK_NUMBER.fullmatch(name.task_id) for name in names))
+        return max((int(number[1]) for number in numbers), default=0)
 
 
 def _user_name(user_id: int) -> str:

@@ -48,11 +48,10 @@ def escape_controls(text: str) -> str:
     r"""`text` on one line, harmless to a terminal: `\n`, `\t`, `\x1b`, `\u202e` instead of what they stand for."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(character) if _is_hidden(character) else character for character in text)
-
-
-def _is_hidden(character: str) -> bool:
-    return character == "\x7f" or (not character.isprintable() and category(character) in _HIDDEN)
+    return "".join(
+        _escaped(character) if not character.isprintable() and category(character) in _HIDDEN else character
+        for character in text
+    )
 
 
 def _escaped(character: str) -> str:

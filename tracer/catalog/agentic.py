@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -20,12 +19,18 @@ from tracer.catalog.store import open_catalog, refresh
 from tracer.distill.native import PROVIDER_NAMES
 from tracer.statedir import StateDir
 
-_SUCCESS: Final = {"success": True, "failure": False, "unknown": None}
 _FIELDS: Final = ("text", "args_summary", "output_tail", "name", "path")
 _SQL: Final = """
 select name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools, errors,
        thoughts, size, native_bytes, used, agents, prompt
-from agentic where :since is null or ts >= :since order by ts desc, name desc limit :limit
+from agentic
+where (:since is null or ts >= :since) and (:until is null or ts <= :until)
+  and (:operation is null or operation glob :operation) and (:module is null or module glob :module)
+  and (:provider is null or provider = :provider) and (:model is null or model glob :model)
+  and (:outcome is null or case success when 1 then 'success' when 0 then 'failure' else 'unknown' end = :outcome)
+  and (:least_cost is null or cost_usd >= :least_cost) and (:most_cost is null or cost_usd <= :most_cost)
+  and (:least_errors is null or coalesce(errors, 0) >= :least_errors)
+order by ts desc, name desc
 """
 
 
@@ -56,9 +61,8 @@ class AgenticRow(NamedTuple):
     prompt: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceQuery:
-    """Conditions that must all hold; None asks nothing.
+class TraceQuery(NamedTuple):
+    """Conditions that must all hold; None or an empty text asks nothing.
 
     `since` and `until` are ISO 8601 UTC. `operation`, `module` and `model` take the wildcards * and ?. `provider` is
     either name (`claude` or `anthropic`). Costs are US dollars; a trace of unknown cost fails every cost condition.
@@ -74,17 +78,12 @@ class TraceQuery:
     least_cost: float | None = None
     most_cost: float | None = None
     least_errors: int | None = None
-    session_id: str | None = None
     text: str | None = None
 
 
 def list_agentic(state_dir: StateDir, *, since: str | None = None, limit: int | None = None) -> list[AgenticRow]:
     """The distilled sessions, newest first."""
-    values = {"since": since, "limit": -1 if limit is None else limit}
-    folder = os.fspath(state_dir.agentic_traces)
-    with closing(open_catalog(state_dir)) as connection:
-        refresh(connection, state_dir)
-        return [agentic_row(folder, row) for row in connection.execute(_SQL, values)]
+    return find_traces(state_dir, TraceQuery(since=since), limit=limit)
 
 
 def agentic_row(folder: str, row: Sequence[Any]) -> AgenticRow:
@@ -95,39 +94,14 @@ def agentic_row(folder: str, row: Sequence[Any]) -> AgenticRow:
 
 def find_traces(state_dir: StateDir, query: TraceQuery, *, limit: int | None = None) -> list[AgenticRow]:
     """The traces that fit, newest first."""
-    since = query.since[:19] if query.since else None
-    found: list[AgenticRow] = []
-    for row in list_agentic(state_dir, since=since):
-        if _fits(row, query) and (not query.text or _holds(Path(row.path), query.text)):
-            found.append(row)
-            if limit is not None and len(found) >= limit:
-                break
-    return found
-
-
-def _fits(row: AgenticRow, query: TraceQuery) -> bool:
-    wanted = ((query.operation, row.operation), (query.module, row.module), (query.model, row.model))
-    if any(pattern and not fnmatchcase(value, pattern) for pattern, value in wanted):
-        return False
-    if query.until and row.ts > query.until[:19]:
-        return False
-    if query.provider and row.provider != PROVIDER_NAMES.get(query.provider, query.provider):
-        return False
-    if query.outcome and row.success is not _SUCCESS[query.outcome]:
-        return False
-    if query.session_id and row.session_id != query.session_id:
-        return False
-    if query.least_errors is not None and (row.errors or 0) < query.least_errors:
-        return False
-    return _cost_fits(row.cost_usd, query)
-
-
-def _cost_fits(cost: float | None, query: TraceQuery) -> bool:
-    if query.least_cost is None and query.most_cost is None:
-        return True
-    if cost is None:
-        return False
-    return (query.least_cost or 0.0) <= cost and (query.most_cost is None or cost <= query.most_cost)
+    named = PROVIDER_NAMES.get(query.provider or "", query.provider)
+    asked = query._replace(since=(query.since or "")[:19], until=(query.until or "")[:19], provider=named)
+    values = {name: None if value == "" else value for name, value in asked._asdict().items()}
+    folder = os.fspath(state_dir.agentic_traces)
+    with closing(open_catalog(state_dir)) as connection:
+        refresh(connection, state_dir)
+        rows = (agentic_row(folder, row) for row in connection.execute(_SQL, values))
+        return list(islice((row for row in rows if not query.text or _holds(Path(row.path), query.text)), limit))
 
 
 def _holds(path: Path, text: str) -> bool:

@@ -25,7 +25,7 @@ from tracer.statedir import StateDir, parse_trace_name
 _TITLE = 80
 
 
-def fold_fact(fold: dict[str, Any], fact: facts.Entry | None) -> None:
+def _fold_fact(fold: dict[str, Any], fact: facts.Entry | None) -> None:
     """Add one line's event to `fold`, in place; None is a damaged line."""
     if fact is None:
         fold["damaged"] = fold.get("damaged", 0) + 1
@@ -38,7 +38,7 @@ def fold_fact(fold: dict[str, Any], fact: facts.Entry | None) -> None:
         handler(fold, fact)
 
 
-def awaiting(fold: dict[str, Any]) -> bool:
+def _awaiting(fold: dict[str, Any]) -> bool:
     """Whether the task waits for a person.
 
     With a plan, with a result that does not merge, or at the limit (or undecided) where `on_limit` is `ask`.
@@ -53,28 +53,6 @@ def awaiting(fold: dict[str, Any]) -> bool:
         ended and not retries and (undecided or counted >= allowed if not passed else undecided and not name)
         for name, (ended, passed, retries, counted, undecided) in loops.items()
     )
-
-
-def cost_of(fold: dict[str, Any]) -> float | None:
-    """Dollars over all answers; None where one of them is unknown or there is none."""
-    return fold.get("cost") if fold.get("cost_known") else None
-
-
-def title_of(fold: dict[str, Any]) -> str:
-    """The request's title, else the first line of its prompt, at most 80 characters."""
-    return str(fold.get("title", ""))
-
-
-def judgments_of(fold: dict[str, Any]) -> list[str]:
-    """One for every ITERATION_END; a trace without any (the seed's sample) counts its judgments."""
-    found: list[str] = fold.get("ended") or fold.get("judged") or []
-    return found
-
-
-def iterations_of(fold: dict[str, Any]) -> int:
-    """FINAL_SUMMARY's count, else that of the judgments."""
-    total: int = fold.get("total", len(judgments_of(fold)))
-    return total
 
 
 def _user_request(fold: dict[str, Any], fact: facts.UserRequest) -> None:
@@ -244,26 +222,27 @@ def refresh(connection: sqlite3.Connection, state_dir: StateDir) -> int:
 
 
 def _refresh_source(connection: sqlite3.Connection, source: _Source, folder: str) -> int:
-    settled = _settled_time(folder)
+    settled, table = _settled_time(folder), source.table
+    positions = f"select name, size, mtime_ns from {table}"
     row = connection.execute("select mtime_ns from folders where name = ?", (folder,)).fetchone()
     if settled and row is not None and row[0] == settled:
-        changed = _changed_files(folder, connection.execute(source.unfinished))
+        changed = _changed_files(folder, connection.execute(f"{positions} where {source.unfinished}"))
         gone: set[str] = set()
         if not changed:
             return 0
     else:
-        known = {name: (size, mtime) for name, size, mtime in connection.execute(source.positions)}
+        known = {name: (size, mtime) for name, size, mtime in connection.execute(positions)}
         changed = _changed_in(folder, known)
         gone = set(known)  # what remains was not found
     read = 0
     try:
         connection.execute("begin immediate")
-        connection.executemany(source.forget, [(name,) for name in gone])
+        connection.executemany(f"delete from {table} where name = ?", [(name,) for name in gone])
         for name, size, mtime in changed:
-            earlier = connection.execute(source.find, (name,)).fetchone()
+            earlier = connection.execute(f"select * from {table} where name = ?", (name,)).fetchone()
             row = source.make(folder, name, size, mtime, earlier)
             if row is not None:
-                connection.execute(source.store, row)
+                connection.execute(f"insert or replace into {table} values ({','.join('?' * source.columns)})", row)
                 read += 1
         connection.execute("insert or replace into folders values (?, ?)", (folder, settled))
         connection.execute("commit")
@@ -347,29 +326,31 @@ def _trace_row(
                     break
                 seq += 1
                 offset += len(line)
-                fold_fact(fold, facts.fact_in(line))
+                _fold_fact(fold, facts.fact_in(line))
                 last = line
             if last:
                 fold["mark"] = last[-MARK:].hex()
     except OSError:
         fold["damaged"] = fold.get("damaged", 0) + 1
     number = parts.task_id.removeprefix("task-")
+    # A trace without ITERATION_END (the seed's sample) counts its judgments.
+    judgments: list[str] = fold.get("ended") or fold.get("judged") or []
     return (
         int(number) if number.isdigit() and len(number) < 18 else -1,
         parts.task_id,
         f"{parts.stamp}_{parts.number:09d}",
         name,
-        title_of(fold),
+        fold.get("title", ""),
         fold.get("executor", ""),
         fold.get("model", ""),
         fold.get("created_at", ""),
         fold.get("updated_at", ""),
-        iterations_of(fold),
-        "\n".join(judgment.replace("\n", " ") for judgment in judgments_of(fold)),
-        cost_of(fold),
+        fold.get("total", len(judgments)),
+        "\n".join(judgment.replace("\n", " ") for judgment in judgments),
+        fold.get("cost") if fold.get("cost_known") else None,
         fold.get("final"),
         fold.get("reason", ""),
-        int(awaiting(fold)),
+        int(_awaiting(fold)),
         str(fold.get("last") or ""),
         fold.get("damaged", 0),
         " ".join(map(str, fold.get("tokens", ()))),
@@ -377,8 +358,8 @@ def _trace_row(
         fold.get("verification", ""),
         "\n".join(fold.get("sessions", ())),
         fold.get("used", 0),
-        len(judgments_of(fold)),
-        judgments_of(fold).count("REJECT"),
+        len(judgments),
+        judgments.count("REJECT"),
         seq,
         offset,
         size,
@@ -394,19 +375,15 @@ def continues(file: BinaryIO, offset: int, fold: dict[str, Any]) -> bool:
     return bool(mark) and file.read(len(mark)) == mark
 
 
-def _decoded(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _agentic_row(folder: str, name: str, size: int, mtime: int, _earlier: object) -> tuple[Any, ...] | None:
     if not name.startswith("trace_"):
         return None
     meta: Any = None
-    with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
-        meta = _decoded(file.readline(1 << 24))
+    with (
+        contextlib.suppress(OSError, ValueError, RecursionError),
+        open(os.path.join(folder, name), "rb") as file,
+    ):
+        meta = json.loads(file.readline(1 << 24))
     meta = meta if isinstance(meta, dict) and meta.get("type") == "meta" else {}
     label = str(meta.get("label") or "")
     operation, _, module = label.partition(":")
@@ -454,36 +431,21 @@ def _number(value: Any) -> float | None:
 
 
 class _Source(NamedTuple):
-    """One kind of file: the property of StateDir that names its folder, its statements, and what makes its row."""
+    """One kind of file: the property of StateDir that names its folder, its table, and what makes its row.
+
+    `unfinished` is the condition of rows whose files may grow.
+    """
 
     folder: str
-    positions: str
+    table: str
+    columns: int
     unfinished: str
-    forget: str
-    find: str
-    store: str
     make: Callable[[str, str, int, int, tuple[Any, ...] | None], tuple[Any, ...] | None]
 
 
 _SOURCES = (
-    _Source(
-        "traces",
-        "select name, size, mtime_ns from traces",
-        "select name, size, mtime_ns from traces where final_status is null",
-        "delete from traces where name = ?",
-        "select * from traces where name = ?",
-        f"insert or replace into traces values ({','.join('?' * 29)})",
-        _trace_row,
-    ),
-    _Source(
-        "agentic_traces",
-        "select name, size, mtime_ns from agentic",
-        "select name, size, mtime_ns from agentic where 0",
-        "delete from agentic where name = ?",
-        "select * from agentic where name = ?",
-        f"insert or replace into agentic values ({','.join('?' * 20)})",
-        _agentic_row,
-    ),
+    _Source("traces", "traces", 29, "final_status is null", _trace_row),
+    _Source("agentic_traces", "agentic", 20, "0", _agentic_row),
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tracer.clock import from_epoch_ms
 from tracer.export.pieces import Later, Many, Piece, pieces_of
-from tracer.export.steps import TOOLS, Action, ExportedTrace, Thought, Trouble, report_text
+from tracer.export.steps import Action, ExportedTrace, Thought, Trouble, report_text, tool_definitions
 
 ATIF_VERSION: Final = "ATIF-v1.8"
 
@@ -34,7 +34,7 @@ def atif_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
         "agent": {
             "name": trace.developer.developer_id,
             "version": "1.0",
-            "tool_definitions": [_definition(name, meaning) for name, meaning in TOOLS.items()],
+            "tool_definitions": tool_definitions(),
             "extra": {"experience_level": trace.developer.experience_level},
         },
         "steps": Many(steps()),
@@ -76,8 +76,3 @@ def _acted(action: Action) -> dict[str, Any]:
 
 def _joined(thoughts: tuple[Thought, ...]) -> str:
     return "\n\n".join(f"[{thought.kind}] {thought.text}" for thought in thoughts)
-
-
-def _definition(name: str, meaning: str) -> dict[str, Any]:
-    parameters = {"type": "object", "additionalProperties": True}
-    return {"type": "function", "function": {"name": name, "description": meaning, "parameters": parameters}}

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from tracer.export.pieces import Later, Many, Piece, pieces_of
-from tracer.export.steps import TOOLS, Action, ExportedTrace, Trouble, report_text
+from tracer.export.steps import Action, ExportedTrace, Trouble, report_text, tool_definitions
 
 SYSTEM_PROMPT: Final = (
     "You fix a bug in a software repository. Say what you suspect before you act, look at the evidence, change as "
@@ -30,7 +30,7 @@ def chat_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
     """The trace as one row: `messages`, `tools`, and what it is under `metadata`."""
     return pieces_of({
         "messages": Many(_messages(trace)),
-        "tools": [_tool(name, meaning) for name, meaning in TOOLS.items()],
+        "tools": tool_definitions(),
         "metadata": Later(trace.about),
     })  # fmt: skip
 
@@ -59,8 +59,3 @@ def _acted(action: Action) -> list[dict[str, Any]]:
         {"role": "assistant", "content": said or None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": action.event_id, "content": action.result or _DONE.get(action.tool, "done")},
     ]
-
-
-def _tool(name: str, meaning: str) -> dict[str, Any]:
-    parameters = {"type": "object", "additionalProperties": True}
-    return {"type": "function", "function": {"name": name, "description": meaning, "parameters": parameters}}

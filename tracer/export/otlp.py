@@ -96,24 +96,32 @@ async def _gone_through(trace: ExportedTrace, root_id: str, acts: Aside, events:
     """Put every act's span and every event of the root aside."""
     seen = _Seen(trace.created_at_ms, trace.finalized_at_ms or 0)
 
-    def note(event: dict[str, Any], ts_ms: int, kind: int) -> None:
-        events.put(event)
+    def note(kind: int, ts_ms: int, name: str, attributes: Mapping[str, Any]) -> None:
+        events.put({"timeUnixNano": str(ts_ms * _NS), "name": name, "attributes": _attributes(attributes)})
         seen.order.append(ts_ms * _KINDS + kind)
+
+    def note_thought(thought: Thought) -> None:
+        told = {"pm.kind": thought.kind, "pm.seq": thought.seq, "pm.text": thought.text}
+        note(_THOUGHT, thought.ts_ms, "pm.thought", told)
 
     async for item in trace.steps:
         seen.start = min(seen.start, item.ts_ms)
         if isinstance(item, Trouble):
             seen.end = max(seen.end, item.ts_ms)
-            note(_trouble(item), item.ts_ms, _TROUBLE)
+            note(_TROUBLE, item.ts_ms, "exception", {"exception.message": item.text, "pm.seq": item.seq})
         else:
             seen.end = max(seen.end, item.end_ms)
             acts.put(_act(trace, item, root_id))
             for thought in item.thoughts:
-                note(_thought(thought), thought.ts_ms, _THOUGHT)
+                note_thought(thought)
     for thought in trace.steps.after:
-        note(_thought(thought), thought.ts_ms, _THOUGHT)
-    for score in _scores(trace):
-        note(score, int(score["timeUnixNano"]) // _NS, _SCORE)
+        note_thought(thought)
+    if trace.qa is not None and (judge := trace.qa.judge) is not None:  # its scores, 0 to 5, as evaluation results
+        for name, score in {**judge.scores.model_dump(), "overall": judge.overall}.items():
+            if score is not None:
+                told = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": float(score)}
+                at_ms = trace.finalized_at_ms or trace.created_at_ms
+                note(_SCORE, at_ms, "gen_ai.evaluation.result", told)
     return seen
 
 
@@ -164,33 +172,6 @@ def _act(trace: ExportedTrace, action: Action, root_id: str) -> dict[str, Any]:
         "events": [],
         "status": {} if action.ok is None else {"code": _OK if action.ok else _ERROR},
     }
-
-
-def _thought(thought: Thought) -> dict[str, Any]:
-    attributes = {"pm.kind": thought.kind, "pm.seq": thought.seq, "pm.text": thought.text}
-    return {"timeUnixNano": str(thought.ts_ms * _NS), "name": "pm.thought", "attributes": _attributes(attributes)}
-
-
-def _trouble(trouble: Trouble) -> dict[str, Any]:
-    attributes = {"exception.message": trouble.text, "pm.seq": trouble.seq}
-    return {"timeUnixNano": str(trouble.ts_ms * _NS), "name": "exception", "attributes": _attributes(attributes)}
-
-
-def _scores(trace: ExportedTrace) -> list[dict[str, Any]]:
-    """The judge's scores as evaluation results (0 to 5)."""
-    if trace.qa is None or trace.qa.judge is None:
-        return []
-    judge, at_ms = trace.qa.judge, trace.finalized_at_ms or trace.created_at_ms
-    scores = {**judge.scores.model_dump(), "overall": judge.overall}
-    return [
-        {
-            "timeUnixNano": str(at_ms * _NS),
-            "name": "gen_ai.evaluation.result",
-            "attributes": _attributes({"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": float(score)}),
-        }
-        for name, score in scores.items()
-        if score is not None
-    ]
 
 
 def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:

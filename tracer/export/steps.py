@@ -100,6 +100,15 @@ TOOLS: Final[Mapping[str, str]] = {
 """The names that actions have in every export, each with its meaning."""
 
 
+def tool_definitions() -> list[dict[str, Any]]:
+    """The tools as chat APIs declare them."""
+    parameters = {"type": "object", "additionalProperties": True}
+    return [
+        {"type": "function", "function": {"name": name, "description": meaning, "parameters": parameters}}
+        for name, meaning in TOOLS.items()
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Thought:
     """What the developer wrote down, when, and which of the seed's kinds it is."""

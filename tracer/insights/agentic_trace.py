@@ -233,16 +233,11 @@ def judgments(paths: Iterable[Path], *, since: str | None = None) -> Iterator[Qu
         try:
             with path.open("rb") as file:
                 for line in _lines(file):
-                    if _JUDGMENT in line and (judged := _judgment(line, since)) is not None:
-                        yield judged
+                    fact = fact_in(line) if _JUDGMENT in line else None
+                    if isinstance(fact, QualityJudgment) and (since is None or fact.timestamp >= since):
+                        yield fact
         except OSError:
             continue
-
-
-def _judgment(line: bytes, since: str | None) -> QualityJudgment | None:
-    fact = fact_in(line)
-    recent = isinstance(fact, QualityJudgment) and (since is None or fact.timestamp >= since)
-    return fact if isinstance(fact, QualityJudgment) and recent else None
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

@@ -242,27 +242,15 @@ def _told(*path: str) -> Callable[[Trace], float | None]:
     return lambda trace: trace.number(*path)
 
 
-def _failed_calls(trace: Trace) -> float:
-    return sum(step.failed for step in trace.steps)
-
-
-def _thoughts(trace: Trace) -> float:
-    return sum(step.kind == "thought" for step in trace.steps)
-
-
-def _succeeded(trace: Trace) -> float | None:
-    return None if trace.success is None else float(trace.success)
-
-
 _MEASURES: tuple[tuple[str, str, Callable[[Trace], float | None]], ...] = (
-    ("success", "share", _succeeded),
+    ("success", "share", lambda trace: None if trace.success is None else float(trace.success)),
     ("duration", "s", _told("duration_sec")),
     ("cost", "USD", _told("cost_usd")),
     ("input tokens", "tokens", _told("tokens", "input")),
     ("output tokens", "tokens", _told("tokens", "output")),
     ("tool calls", "calls", lambda trace: sum(step.kind == "tool" for step in trace.steps)),
-    ("failed calls", "calls", _failed_calls),
-    ("thoughts", "thoughts", _thoughts),
+    ("failed calls", "calls", lambda trace: sum(step.failed for step in trace.steps)),
+    ("thoughts", "thoughts", lambda trace: sum(step.kind == "thought" for step in trace.steps)),
     ("loops", "loops", lambda trace: len(find_loops(trace.steps))),
 )
 

@@ -8,10 +8,9 @@ or failing follower costs the writer nothing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -101,12 +100,12 @@ async def follow(
                     await asyncio.sleep(0)  # a long record that was seen before must not hold up the loop
                 if position.gone or last_look:
                     return
-                with contextlib.suppress(TimeoutError):
+                with suppress(TimeoutError):
                     await asyncio.wait_for(event.wait(), poll_s)
         finally:
             position.close()
             watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):
                 await watch
 
 
@@ -189,15 +188,11 @@ async def _watch(path: str, event: asyncio.Event) -> None:
     folder = os.path.dirname(os.path.realpath(path))
     name = os.path.basename(path)
     try:
-        changes = _changes(folder)
+        from watchfiles import awatch  # 70 ms: only who follows pays it
+
+        changes = awatch(folder, watch_filter=None, debounce=50, step=10, recursive=False, rust_timeout=500)
         async for batch in changes:
             if any(os.path.basename(changed) == name for _, changed in batch):
                 event.set()
     except (OSError, RuntimeError, ImportError):  # watch limit reached, folder gone, no wheel for this platform
         return
-
-
-def _changes(folder: str) -> AsyncIterator[set[tuple[object, str]]]:
-    from watchfiles import awatch  # 70 ms: only who follows pays it
-
-    return awatch(folder, watch_filter=None, debounce=50, step=10, recursive=False, rust_timeout=500)  # type: ignore[return-value]  # Change is an IntEnum

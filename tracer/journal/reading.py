@@ -84,7 +84,7 @@ def entries_of(lines: Iterable[tuple[int, bytes]], *, path: str | os.PathLike[st
         except TraceError as error:
             raise TraceError(
                 f"line {seq + 1} of {os.fspath(path)!r} is damaged",
-                why=f"{error.what}{': ' + error.why if error.why else ''}",
+                why=error.line,
                 next_step="look at it with: pm trace verify",
             ) from error
     return entries
@@ -98,5 +98,5 @@ def scan(path: str | os.PathLike[str]) -> Scan:
         try:
             facts.append((seq, parse_line(line)))
         except TraceError as error:
-            problems.append(Problem(seq, len(line), f"{error.what}{': ' + error.why if error.why else ''}"))
+            problems.append(Problem(seq, len(line), error.line))
     return Scan(facts, problems, torn_tail(path))

@@ -121,7 +121,6 @@ def distill_run(
     task. Without `native_path` the session is looked for by id, with `environ` as the agent's environment.
     """
     from tracer.distill.locate.find import session_at, session_by_id  # 60 ms, only where an agent left a session
-    from tracer.distill.native import Outcome
     from tracer.distill.native import Request as Wanted
     from tracer.distill.one import distill
 
@@ -137,7 +136,7 @@ def distill_run(
         state_dir=state_dir.root,
         since_ms=since_ms,
         redaction=redaction,
-        outcome=Outcome(success=success),
+        success=success,
     )
     try:
         if native_path is not None:

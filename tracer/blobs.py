@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 
 from tracer.clock import now_epoch_ms
 from tracer.durable import create_aside, ensure_folder, link_new, replace, sync_file, sync_folder, write_all
-from tracer.errors import NotFoundError, RecordError, TraceError, UsageError
+from tracer.errors import NotFoundError, RecordError, TraceError, UsageError, told_as
 
 _ID: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _CHUNK: Final = 1 << 20
@@ -61,18 +61,13 @@ class DirectoryBlobs:
 
     def put_chunks(self, chunks: Iterator[bytes]) -> str:
         """Store a stream in bounded memory; its id."""
-        try:
+        next_step = "free space or make the state directory writable"
+        with told_as(RecordError, f"cannot store a blob in {str(self.root)!r}", next_step=next_step):
             ensure_folder(self.root / "sha256")
             with self.sharing():
                 blob_id = self._put(chunks)
                 self._link(blob_id)
                 return blob_id
-        except OSError as error:
-            raise RecordError(
-                f"cannot store a blob in {str(self.root)!r}",
-                why=error,
-                next_step="free space or make the state directory writable",
-            ) from error
 
     def _put(self, chunks: Iterator[bytes]) -> str:
         digest, length = hashlib.sha256(), 0

@@ -28,6 +28,7 @@ from tracer.lookup import trace_files
 from tracer.redaction.redactor import NO_ADDITIONS, CleanLine, RedactionSettings, Redactor
 from tracer.statedir import StateDir, TraceName, parse_trace_name, valid_id
 
+Extra = Mapping[str, Any] | None
 _LARGE: Final = 1 << 18  # characters from which cleaning and redacting leave the event loop's thread
 
 
@@ -216,27 +217,20 @@ class ConversationTracer(Closing):
             if self._journal is not None:
                 await self._journal.close()
 
-    async def log_user_request(self, prompt: str, *, extra: Mapping[str, Any] | None = None) -> Entry:
+    async def log_user_request(self, prompt: str, *, extra: Extra = None) -> Entry:
         """Record USER_REQUEST: the user's words, or a person's later answer (`extra={"action": …}`)."""
         return await self.append(Draft("USER_REQUEST", {"prompt": prompt, **(extra or {})}))
 
-    async def log_system_rules(self, rules: str, *, extra: Mapping[str, Any] | None = None) -> Entry:
+    async def log_system_rules(self, rules: str, *, extra: Extra = None) -> Entry:
         """Record SYSTEM_RULES: the mandatory rules as they are sent."""
         return await self.append(Draft("SYSTEM_RULES", {"rules": rules, **(extra or {})}))
 
-    async def log_chunking_plan(
-        self, subtasks: Sequence[Mapping[str, Any]], *, extra: Mapping[str, Any] | None = None
-    ) -> Entry:
+    async def log_chunking_plan(self, subtasks: Sequence[Mapping[str, Any]], *, extra: Extra = None) -> Entry:
         """Record CHUNKING_PLAN."""
         return await self.append(Draft("CHUNKING_PLAN", {"subtasks": list(subtasks), **(extra or {})}))
 
     async def log_llm_request(
-        self,
-        prompt: str,
-        iteration_index: int,
-        *,
-        extra: Mapping[str, Any] | None = None,
-        subtask_id: str | None = None,
+        self, prompt: str, iteration_index: int, *, extra: Extra = None, subtask_id: str | None = None
     ) -> Entry:
         """Record LLM_REQUEST before the call leaves."""
         data: dict[str, Any] = {"prompt": prompt, **(extra or {})}
@@ -251,7 +245,7 @@ class ConversationTracer(Closing):
         files_modified: Sequence[str],
         iteration_index: int,
         *,
-        extra: Mapping[str, Any] | None = None,
+        extra: Extra = None,
         subtask_id: str | None = None,
     ) -> Entry:
         """Record LLM_RESPONSE before it is judged; `files_modified` comes from comparing the workspace."""
@@ -265,7 +259,7 @@ class ConversationTracer(Closing):
         iteration_index: int,
         *,
         summary: str | None = None,
-        extra: Mapping[str, Any] | None = None,
+        extra: Extra = None,
         subtask_id: str | None = None,
     ) -> Entry:
         """Record QUALITY_JUDGMENT (PASS, REJECT or RETRY); without `summary` the failed criteria are named."""
@@ -280,7 +274,7 @@ class ConversationTracer(Closing):
         modification_prompt: str,
         iteration_index: int,
         *,
-        extra: Mapping[str, Any] | None = None,
+        extra: Extra = None,
         subtask_id: str | None = None,
     ) -> Entry:
         """Record REJECTION_DETAILS: what failed and what is sent back."""
@@ -288,24 +282,14 @@ class ConversationTracer(Closing):
         return await self.append(Draft("REJECTION_DETAILS", data, iteration_index, subtask_id))
 
     async def log_iteration_end(
-        self,
-        iteration_index: int,
-        judgment: str,
-        *,
-        extra: Mapping[str, Any] | None = None,
-        subtask_id: str | None = None,
+        self, iteration_index: int, judgment: str, *, extra: Extra = None, subtask_id: str | None = None
     ) -> Entry:
         """Record ITERATION_END."""
         data = {"iteration_index": iteration_index, "judgment": judgment, **(extra or {})}
         return await self.append(Draft("ITERATION_END", data, iteration_index, subtask_id))
 
     async def log_final_summary(
-        self,
-        status: str,
-        total_iterations: int,
-        files_modified: Sequence[str],
-        *,
-        extra: Mapping[str, Any] | None = None,
+        self, status: str, total_iterations: int, files_modified: Sequence[str], *, extra: Extra = None
     ) -> Entry:
         """Record FINAL_SUMMARY; nothing can be recorded after it."""
         data = {"status": status, "total_iterations": total_iterations, "files_modified": list(files_modified)}

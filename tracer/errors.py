@@ -155,6 +155,15 @@ def needs_extra(
         ) from error
 
 
+@contextmanager
+def told_as(kind: type[PmError], what: str, *, next_step: str = "") -> Iterator[None]:
+    """Raise an OSError of the block as a `kind` that says what could not be done, and the system's reason."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(what, why=error, next_step=next_step) from error
+
+
 # What a tool leaves in an environment that it made, and its command that makes it again with other extras.
 _INSTALLERS: Final = {"pipx_metadata.json": "pipx install --force", "uv-receipt.toml": "uv tool install"}
 _ASKED: Final = re.compile(r"pm[-_]orchestrator[^\[\]{}\n]*\[([^\]\n]*)\]")

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from tracer.clock import monotonic, now_iso
 from tracer.durable import ensure_folder
-from tracer.errors import LockedError, RecordError
+from tracer.errors import LockedError, RecordError, told_as
 
 _PAUSE_S = 0.005
 T = TypeVar("T")
@@ -71,14 +71,9 @@ class FileLock:
         return self
 
     def _try_acquire(self) -> bool:
-        try:
+        next_step = "make the state directory writable, or name another one"
+        with told_as(RecordError, f"cannot lock {self.path!r}", next_step=next_step):
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        except OSError as error:
-            raise RecordError(
-                f"cannot lock {self.path!r}",
-                why=error,
-                next_step="make the state directory writable, or name another one",
-            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not _still_named(descriptor, self.path):

@@ -97,9 +97,7 @@ def _read(model: str, source: str, row: Mapping[str, Any]) -> Price:
         source=source,
         input=row["input"],
         output=row["output"],
-        cached=row.get("cached", row["input"]),
-        cache_write=row.get("cache_write", row["input"]),
-        cache_write_1h=row.get("cache_write_1h", row["input"]),
+        **{name: row.get(name, row["input"]) for name in ("cached", "cache_write", "cache_write_1h")},
         long_above=tier["above"] if tier else None,
         long=_read(model, source, tier) if tier else None,
     )

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tracer.durable import ensure_folder, ignored_folder, replace
-from tracer.errors import ConfigError, RecordError, TraceError
+from tracer.errors import ConfigError, RecordError, TraceError, told_as
 from tracer.lock import FileLock, Holder, holder_of
 
+AS_ITS_OWNER: Final = "run pm as the user who owns it, or name another state directory with --state-dir"
 STATE_DIR_NAME: Final = ".pm-orchestrator"
 _ALLOT_PATIENCE_S: Final = 30.0  # its holders keep it for milliseconds
 _IGNORE_ALL: Final = b"*\n"
@@ -192,16 +194,12 @@ class StateDir:
 
     def trace_names(self) -> list[str]:
         """The file names of all conversation traces, in no order; empty where there is no state dir yet."""
-        try:
+        names: list[str] = []
+        with (
+            told_as(TraceError, f"cannot read {str(self.traces)!r}", next_step=AS_ITS_OWNER),
+            suppress(FileNotFoundError),
+        ):
             names = os.listdir(self.traces)  # noqa: PTH208 - ten thousand names without ten thousand Path objects
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise TraceError(
-                f"cannot read {str(self.traces)!r}",
-                why=error,
-                next_step="run pm as the user who owns it, or name another state directory with --state-dir",
-            ) from error
         return [name for name in names if name.startswith("conversation-") and name.endswith(".jsonl")]
 
     def allot_task_id(self) -> str:

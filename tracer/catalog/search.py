@@ -141,7 +141,6 @@ def search_tasks(
     after: str | None = None,
     limit: int | None = None,
     status_of: Callable[[str], str | None] = lambda _task: None,
-    more: Condition = ("1", ()),
 ) -> Found:
     """The tasks that the filter `text` finds, newest first; `status_of` knows better about those of this process.
 
@@ -158,7 +157,7 @@ def search_tasks(
             told = told or ("UNFINISHED" if state_dir.writer_of(task_id) is None else "RUNNING")
             connection.execute("insert or replace into open_now values (?, ?)", (task_id, told))
         _with_labels(connection, state_dir, "task")
-        found = _search(connection, TASKS, text, sort or "-number", after, limit, state_dir, more)
+        found = _search(connection, TASKS, text, sort or "-number", after, limit, state_dir)
     return found._replace(rows=[task_row(row, state_dir) for row in found.rows])
 
 
@@ -170,7 +169,7 @@ def search_sessions(
     with closing(open_catalog(state_dir)) as connection:
         refresh(connection, state_dir)
         _with_labels(connection, state_dir, "session")
-        found = _search(connection, SESSIONS, text, sort or "-ended", after, limit, state_dir, ("1", ()))
+        found = _search(connection, SESSIONS, text, sort or "-ended", after, limit, state_dir)
     return found._replace(rows=[agentic_row(folder, row) for row in found.rows])
 
 
@@ -189,7 +188,7 @@ def search_rows(
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(f"create table given ({', '.join(kind.given)})")
         connection.executemany(f"insert into given values ({','.join('?' * len(kind.given))})", rows)
-        return _search(connection, kind, text, sort, after, limit, None, ("1", ()))
+        return _search(connection, kind, text, sort, after, limit, None)
 
 
 def _search(
@@ -200,9 +199,8 @@ def _search(
     after: str | None,
     limit: int | None,
     state_dir: StateDir | None,
-    more: Condition,
 ) -> Found:
-    conditions = [more, *_conditions(kind, text)]
+    conditions = [("1", ()), *_conditions(kind, text)]
     if state_dir is not None and any("texts" in condition for condition, _ in conditions):
         refresh_texts(connection, state_dir)
     where = " and ".join(condition for condition, _ in conditions)

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from tracer import facts
 from tracer.clock import now_epoch_ms
-from tracer.errors import TraceError
+from tracer.errors import TraceError, told_as
 from tracer.names import ACTIONS, PLAN_SUFFIX, REVIEW
-from tracer.statedir import StateDir, parse_trace_name
+from tracer.statedir import AS_ITS_OWNER, StateDir, parse_trace_name
 
 _TITLE = 80
 
@@ -280,28 +280,23 @@ def _changed_files(folder: str, known: Iterable[tuple[str, int, int]]) -> list[t
 def _changed_in(folder: str, known: dict[str, tuple[int, int]]) -> list[tuple[str, int, int]]:
     """Files whose size or time differ from `known`; what was found is removed from it."""
     changed = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                name = entry.name
-                if not name.endswith(".jsonl") or name.startswith("."):
-                    continue
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                if not stat.S_ISREG(status.st_mode):  # a pipe or a link that an agent put there
-                    continue
-                if known.pop(name, None) != (status.st_size, status.st_mtime_ns):
-                    changed.append((name, status.st_size, status.st_mtime_ns))
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise TraceError(
-            f"cannot read {folder!r}",
-            why=error,
-            next_step="run pm as the user who owns it, or name another state directory with --state-dir",
-        ) from error
+    with (
+        told_as(TraceError, f"cannot read {folder!r}", next_step=AS_ITS_OWNER),
+        contextlib.suppress(FileNotFoundError),
+        os.scandir(folder) as entries,
+    ):
+        for entry in entries:
+            name = entry.name
+            if not name.endswith(".jsonl") or name.startswith("."):
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if not stat.S_ISREG(status.st_mode):  # a pipe or a link that an agent put there
+                continue
+            if known.pop(name, None) != (status.st_size, status.st_mtime_ns):
+                changed.append((name, status.st_size, status.st_mtime_ns))
     return sorted(changed)
 
 

@@ -7,7 +7,7 @@ conversation of one provider: its main file and the files of its subagents, wher
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -68,20 +68,11 @@ class NativeSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What the caller knows better than the session file; None leaves it to the file."""
-
-    success: bool | None = None
-    cost_usd: float | None = None
-    duration_sec: float | None = None
-    model: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What to make of a session. `since_ms` leaves out what happened earlier (a run that resumed an old session).
 
     `prompt` is what the user asked for where the agent was sent more; `prompt_file` may hold something else by now.
+    `success`, `cost_usd` and `duration_sec` are what the caller knows better than the session file.
     """
 
     label: str | None = None
@@ -92,7 +83,9 @@ class Request:
     state_dir: Path | None = None
     since_ms: int | None = None
     redaction: RedactionSettings = NO_ADDITIONS
-    outcome: Outcome = field(default_factory=Outcome)
+    success: bool | None = None
+    cost_usd: float | None = None
+    duration_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

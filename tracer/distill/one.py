@@ -15,11 +15,11 @@ from tracer.blobs import DirectoryBlobs
 from tracer.clock import from_epoch_ms
 from tracer.distill.cleaner import Cleaner
 from tracer.distill.locate.find import latest_session, session_at, session_by_id
-from tracer.distill.native import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Outcome, Provider, Request
+from tracer.distill.native import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Provider, Request
 from tracer.distill.native_files import Source, open_native
 from tracer.distill.readers.assembly import Assembly, Spool
 from tracer.distill.stored import store
-from tracer.errors import NotFoundError, TraceError
+from tracer.errors import NotFoundError, TraceError, told_as
 from tracer.json_values import clean_text
 from tracer.prices import Tokens, cost_usd
 from tracer.redaction.redactor import NO_ADDITIONS, Clean, Redacted, RedactionSettings, Redactor
@@ -114,7 +114,9 @@ def distill_session(
         prompt_file=Path(prompt_file) if prompt_file is not None else None,
         output_dir=Path(output_dir) if output_dir is not None else None,
         since_ms=since_ms,
-        outcome=Outcome(success=success, cost_usd=cost_usd, duration_sec=duration_sec),
+        success=success,
+        cost_usd=cost_usd,
+        duration_sec=duration_sec,
     )
     return distill(native, request, redactor=redactor)
 
@@ -126,10 +128,8 @@ def distill(session: NativeSession, request: Request, *, redactor: Redactor | No
     with Spool() as spool:
         assembly = Assembly(spool, cleaner, since_ms=request.since_ms)
         source = Source()
-        try:
+        with told_as(TraceError, f"cannot read {str(session.path)!r}"):
             read_native(session, assembly, source)
-        except OSError as error:
-            raise TraceError(f"cannot read {str(session.path)!r}", why=error) from error
         assembly.finish()
         if assembly.prompts.task_sha256 is None and assembly.error_lines >= len(spool):
             raise TraceError(
@@ -188,7 +188,7 @@ def _meta(
     session: NativeSession, request: Request, assembly: Assembly, source: Source, own_prompt: str | None
 ) -> dict[str, Any]:
     """The first line, in the seed's order and then ours (contracts 5)."""
-    outcome, provider = request.outcome, PROVIDER_NAMES[session.provider]
+    provider = PROVIDER_NAMES[session.provider]
     first_ms, last_ms = assembly.first_ms or session.modified_ms, assembly.last_ms or session.modified_ms
     duration = (last_ms - first_ms) / 1000
     cleaner = assembly.cleaner
@@ -201,10 +201,10 @@ def _meta(
         "ts": from_epoch_ms(last_ms)[:19],
         "label": cleaner.clean(clean_text(request.label or f"session:{_folder_name(session, request)}")),
         "provider": provider,
-        "model": _cleaned(cleaner, outcome.model or assembly.model),
-        "success": assembly.success if outcome.success is None else outcome.success,
-        "cost_usd": _cost(assembly, provider) if outcome.cost_usd is None else outcome.cost_usd,
-        "duration_sec": round(duration if outcome.duration_sec is None else outcome.duration_sec, 3),
+        "model": _cleaned(cleaner, assembly.model),
+        "success": assembly.success if request.success is None else request.success,
+        "cost_usd": _cost(assembly, provider) if request.cost_usd is None else request.cost_usd,
+        "duration_sec": round(duration if request.duration_sec is None else request.duration_sec, 3),
         "prompt_file": cleaner.clean(named) if named else None,
         "prompt_sha256": own_prompt or assembly.prompts.task_sha256,
         **({"sent_prompt_sha256": assembly.prompts.task_sha256} if own_prompt else {}),

@@ -21,7 +21,7 @@ import orjson
 from tracer.distill.native import Distilled
 from tracer.distill.native_files import entries, head_of
 from tracer.durable import create_aside, ignored_folder, link_new, sync_file, sync_folder, write_all
-from tracer.errors import RecordError
+from tracer.errors import RecordError, told_as
 from tracer.lock import FileLock
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.-]")
@@ -52,12 +52,9 @@ def _part(text: str) -> str:
 
 def prepare_folder(folder: Path) -> None:
     """Make `folder` (0700) with a `.gitignore` of its own."""
-    try:
+    next_step = "make it writable, or name another folder with -o"
+    with told_as(RecordError, f"cannot write to {str(folder)!r}", next_step=next_step):
         ignored_folder(folder, b"*\n")
-    except OSError as error:
-        raise RecordError(
-            f"cannot write to {str(folder)!r}", why=error, next_step="make it writable, or name another folder with -o"
-        ) from error
 
 
 def read_meta(path: Path) -> dict[str, Any] | None:
@@ -124,7 +121,8 @@ def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes
     Only naming is done under the folder's lock: writing and syncing of many sessions goes side by side.
     """
     prepare_folder(folder)
-    try:
+    next_step = "free space or make the folder writable; the native session is untouched"
+    with told_as(RecordError, f"cannot write an agentic trace to {str(folder)!r}", next_step=next_step):
         descriptor, aside = create_aside(folder / "trace")
         try:
             label = meta["label"]
@@ -143,12 +141,6 @@ def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes
             os.close(descriptor)
             with contextlib.suppress(FileNotFoundError):
                 Path(aside).unlink()
-    except OSError as error:
-        raise RecordError(
-            f"cannot write an agentic trace to {str(folder)!r}",
-            why=error,
-            next_step="free space or make the folder writable; the native session is untouched",
-        ) from error
 
 
 def _label(found: StoredTrace | None, label: str, *, relabel: bool) -> str:

@@ -204,16 +204,8 @@ class Steps:
 
     async def _action(self, event: Event) -> Action:
         tool, arguments = await self._named(event)
-        action = Action(
-            event.event_id,
-            event.seq,
-            event.ts_ms,
-            event.ts_ms,
-            tool,
-            {key: value for key, value in arguments.items() if value is not None},
-            event.actor.kind,
-            self.after,
-        )
+        given = {key: value for key, value in arguments.items() if value is not None}
+        action = Action(event.event_id, event.seq, event.ts_ms, event.ts_ms, tool, given, event.actor.kind, self.after)
         self._thoughts.clear()
         if isinstance(event, TestRunEvent):
             await self._test(action, event)

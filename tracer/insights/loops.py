@@ -106,20 +106,23 @@ def _repeats(agent: str | None, calls: list[Step]) -> list[Loop]:
     """
     places: dict[tuple[str, str, str], list[int]] = {}
     latest: dict[tuple[str, str], str] = {}
-    turns = _Turns()
+    # The places of calls whose answer was not the one the same call got before, in rising order.
+    turns: dict[tuple[str, str], list[int]] = {}
+    every: list[int] = []
     for place, step in enumerate(calls):
         if step.phase == "edit":
             continue
         call, result = _call(step), normal_result(step)
         if latest.setdefault(call, result) != result:
-            turns.add(call, place)
+            turns.setdefault(call, []).append(place)
+            every.append(place)
             latest[call] = result
         places.setdefault((*call, result), []).append(place)
     loops: list[Loop] = []
     for (tool, args, _), where in places.items():
         loops += (
             Loop("repeat", tool, normal_args(calls[run[0]].args), tuple(calls[place].line for place in run), agent)
-            for run in _dense(_without_progress(where, calls, turns.of((tool, args)), turns.every))
+            for run in _dense(_without_progress(where, calls, turns.get((tool, args), []), every))
         )
     return loops
 
@@ -130,22 +133,6 @@ def _call(step: Step) -> tuple[str, str]:
     if step.phase == "test":
         args = _SPACE.sub(" ", _TELLING.sub(" ", args)).strip()
     return step.name, f"{args}\0{step.offset}" if step.offset else args
-
-
-class _Turns:
-    """The places of calls whose answer was not the one the same call got before, in rising order."""
-
-    def __init__(self) -> None:
-        self.every: list[int] = []
-        self._of: dict[tuple[str, str], list[int]] = {}
-
-    def add(self, call: tuple[str, str], place: int) -> None:
-        self.every.append(place)
-        self._of.setdefault(call, []).append(place)
-
-    def of(self, call: tuple[str, str]) -> list[int]:
-        """Those of one call."""
-        return self._of.get(call, [])
 
 
 def _without_progress(where: list[int], calls: list[Step], own: list[int], every: list[int]) -> list[list[int]]:
@@ -196,26 +183,35 @@ def _cycles(agent: str | None, calls: list[Step]) -> list[Loop]:
     """The same command fails after each of CYCLE edits, or CYCLE edits of one file do not apply."""
     open_rounds: dict[tuple[str, str], list[int]] = {}
     loops: list[Loop] = []
+
+    def close(key: tuple[str, str]) -> None:
+        """End the rounds of `key`; they are a loop if there were enough of them."""
+        places = open_rounds.pop(key, [])
+        if len(places) >= CYCLE and not _mending([calls[place] for place in places]):
+            first = calls[places[0]]
+            args = key[1] if first.phase == "edit" else normal_args(first.args)
+            loops.append(Loop("edit-fail", first.name, args, tuple(calls[place].line for place in places), agent))
+
     last_edit = -1
     for place, step in enumerate(calls):
         if _changed(step):
             last_edit = place
-            _close(("edit", step.path or normal_args(step.args)), open_rounds, calls, agent, loops)
+            close(("edit", step.path or normal_args(step.args)))
             continue
         if step.phase not in {"edit", "run", "test"}:
             continue
         key = ("edit", step.path or _file_of(step)) if step.phase == "edit" else _call(step)
         if not step.failed:
-            _close(key, open_rounds, calls, agent, loops)
+            close(key)
             continue
         rounds = open_rounds.setdefault(key, [])
         if rounds and place - rounds[-1] >= WINDOW:
-            _close(key, open_rounds, calls, agent, loops)
+            close(key)
             rounds = open_rounds.setdefault(key, [])
         if step.phase == "edit" or last_edit > (rounds[-1] if rounds else -1):
             rounds.append(place)
     for key in list(open_rounds):
-        _close(key, open_rounds, calls, agent, loops)
+        close(key)
     return loops
 
 
@@ -232,18 +228,3 @@ def _mending(rounds: list[Step]) -> bool:
 def _file_of(step: Step) -> str:
     """The file an edit names: its summary is `path (N replacements)`."""
     return normal_args(step.args.split(" (", 1)[0])
-
-
-def _close(
-    key: tuple[str, str],
-    rounds: dict[tuple[str, str], list[int]],
-    calls: list[Step],
-    agent: str | None,
-    loops: list[Loop],
-) -> None:
-    """End the rounds of `key`; they are a loop if there were enough of them."""
-    places = rounds.pop(key, [])
-    if len(places) >= CYCLE and not _mending([calls[place] for place in places]):
-        first = calls[places[0]]
-        args = key[1] if first.phase == "edit" else normal_args(first.args)
-        loops.append(Loop("edit-fail", first.name, args, tuple(calls[place].line for place in places), agent))

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tracer.errors import TraceError
+from tracer.errors import TraceError, told_as
 from tracer.journal.record_file import open_records, require_file
 
 _lock = threading.Lock()
@@ -68,13 +68,12 @@ async def follow(
     path: str | os.PathLike[str],
     after: int = -1,
     *,
-    until_final: bool = True,
     until: asyncio.Future[Any] | None = None,
     poll_s: float = _POLL_S,
 ) -> AsyncGenerator[tuple[int, bytes]]:
     """(seq, line with its newline) for every line behind `after`, then for each new one as it becomes whole.
 
-    Ends after FINAL_SUMMARY (unless `until_final` is false), when the file is deleted, and with what it holds when
+    Ends after FINAL_SUMMARY, when the file is deleted, and with what it holds when
     `until` is done; a file that does not exist yet is waited for. `poll_s` bounds the delay where the file system
     tells nothing.
 
@@ -95,7 +94,7 @@ async def follow(
                     for seq, line in lines:
                         if seq > after:
                             yield seq, line
-                        if until_final and is_final(line):
+                        if is_final(line):
                             return
                     await asyncio.sleep(0)  # a long record that was seen before must not hold up the loop
                 if position.gone or last_look:
@@ -168,7 +167,7 @@ class _Position:
         return list(enumerate(lines, first))
 
     def _whole_lines(self) -> bytes:
-        try:
+        with told_as(TraceError, f"cannot read {self.path!r}"):
             file, at = self._opened(), self._offset
             parts: list[bytes] = []
             while chunk := os.pread(file, _CHUNK, at):
@@ -178,8 +177,6 @@ class _Position:
                     parts.append(chunk[: end + 1])
                     return parts[0] if len(parts) == 1 else b"".join(parts)
                 parts.append(chunk)
-        except OSError as error:
-            raise TraceError(f"cannot read {self.path!r}", why=error) from error
         return b""
 
 

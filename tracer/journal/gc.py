@@ -166,7 +166,7 @@ def plan_gc(state_dir: StateDir, *, grace_ms: int = _GRACE_MS) -> GcPlan:
     return GcPlan(tuple(sorted(blobs)), tuple(sorted(leftovers)), kept)
 
 
-def apply_gc(state_dir: StateDir, plan: GcPlan, *, grace_ms: int = _GRACE_MS) -> int:
+def apply_gc(state_dir: StateDir, plan: GcPlan) -> int:
     """Delete what `plan` names if it is still old and still unreferenced; the bytes freed."""
     planned = set(plan.blobs + plan.leftovers)
     if not planned:
@@ -174,7 +174,7 @@ def apply_gc(state_dir: StateDir, plan: GcPlan, *, grace_ms: int = _GRACE_MS) ->
     store = DirectoryBlobs(state_dir.blobs)
     try:
         with store.sharing(exclusive=True) if store.root.is_dir() else contextlib.nullcontext():
-            now = plan_gc(state_dir, grace_ms=grace_ms)
+            now = plan_gc(state_dir)
             return sum(size for path, size in planned.intersection(now.blobs + now.leftovers) if _delete(path))
     except OSError as error:
         raise RecordError(f"cannot lock {error.filename!r}", why=error) from error

@@ -21,8 +21,6 @@ from tracer.statedir import StateDir
 
 _FIELDS: Final = ("text", "args_summary", "output_tail", "name", "path")
 _SQL: Final = """
-select name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools, errors,
-       thoughts, size, native_bytes, used, agents, prompt
 from agentic
 where (:since is null or ts >= :since) and (:until is null or ts <= :until)
   and (:operation is null or operation glob :operation) and (:module is null or module glob :module)
@@ -61,6 +59,9 @@ class AgenticRow(NamedTuple):
     prompt: str = ""
 
 
+AGENTIC_COLUMNS: Final = ", ".join(("name", *AgenticRow._fields[1:]))
+
+
 class TraceQuery(NamedTuple):
     """Conditions that must all hold; None or an empty text asks nothing.
 
@@ -87,7 +88,7 @@ def list_agentic(state_dir: StateDir, *, since: str | None = None, limit: int | 
 
 
 def agentic_row(folder: str, row: Sequence[Any]) -> AgenticRow:
-    """One row of the catalogue, its columns in the order of `AgenticRow`."""
+    """One row of `AGENTIC_COLUMNS`."""
     success = None if row[7] is None else bool(row[7])
     return AgenticRow._make((os.path.join(folder, row[0]), *row[1:7], success, *row[8:]))
 
@@ -100,7 +101,7 @@ def find_traces(state_dir: StateDir, query: TraceQuery, *, limit: int | None = N
     folder = os.fspath(state_dir.agentic_traces)
     with closing(open_catalog(state_dir)) as connection:
         refresh(connection, state_dir)
-        rows = (agentic_row(folder, row) for row in connection.execute(_SQL, values))
+        rows = (agentic_row(folder, row) for row in connection.execute(f"select {AGENTIC_COLUMNS} {_SQL}", values))
         return list(islice((row for row in rows if not query.text or _holds(Path(row.path), query.text)), limit))
 
 

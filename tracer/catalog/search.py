@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from tracer import facts
 from tracer.blobs import DirectoryBlobs
-from tracer.catalog.agentic import agentic_row
+from tracer.catalog.agentic import AGENTIC_COLUMNS, agentic_row
 from tracer.catalog.labels import labels_told
 from tracer.catalog.store import MARK, continues, open_catalog, refresh
 from tracer.catalog.tasks import task_row
@@ -116,8 +116,7 @@ SESSIONS = Kind(
       l.score, l.flags as label_flags from agentic a left join temp.labels l on l.subject = a.name""",
     key="name",
     tie="name",
-    columns="""name, ts, label, operation, module, provider, model, success, cost_usd, duration_s, session_id, tools,
-      errors, thoughts, size, native_bytes, used, agents, prompt""",
+    columns=AGENTIC_COLUMNS,
     words={"agent": "provider", "model": "model", "outcome": "outcome", "op": "operation", "module": "module",
            "session": "session_id", "run": "label"},
     numbers={"cost": "cost_usd", "tokens": "used", "time": "duration_s", "errors": "errors", "tools": "tools",

@@ -136,13 +136,17 @@ def _root(trace: ExportedTrace, root_id: str, seen: _Seen) -> dict[str, Any]:
         "gen_ai.input.messages": orjson.dumps(asked).decode(),
         **about,
     }
+    ids = {"traceId": _trace_id(trace.trace_id), "spanId": root_id}
+    return _span(ids, f"invoke_agent {trace.developer.developer_id}", seen.start, seen.end, attributes)
+
+
+def _span(ids: dict[str, str], name: str, start: int, end: int, attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "traceId": _trace_id(trace.trace_id),
-        "spanId": root_id,
-        "name": f"invoke_agent {trace.developer.developer_id}",
+        **ids,
+        "name": name,
         "kind": _INTERNAL,
-        "startTimeUnixNano": str(seen.start * _NS),
-        "endTimeUnixNano": str(max(seen.start, seen.end) * _NS),
+        "startTimeUnixNano": str(start * _NS),
+        "endTimeUnixNano": str(max(start, end) * _NS),
         "attributes": _attributes(attributes),
     }
 
@@ -160,18 +164,10 @@ def _act(trace: ExportedTrace, action: Action, root_id: str) -> dict[str, Any]:
         "pm.seq": action.seq,
         "pm.actor": action.actor,
     }
-    return {
-        "traceId": _trace_id(trace.trace_id),
-        "spanId": _span_id(action.event_id),
-        "parentSpanId": root_id,
-        "name": f"execute_tool {action.tool}",
-        "kind": _INTERNAL,
-        "startTimeUnixNano": str(action.ts_ms * _NS),
-        "endTimeUnixNano": str(max(action.end_ms, action.ts_ms) * _NS),
-        "attributes": _attributes(attributes),
-        "events": [],
-        "status": {} if action.ok is None else {"code": _OK if action.ok else _ERROR},
-    }
+    ids = {"traceId": _trace_id(trace.trace_id), "spanId": _span_id(action.event_id), "parentSpanId": root_id}
+    status = {} if action.ok is None else {"code": _OK if action.ok else _ERROR}
+    span = _span(ids, f"execute_tool {action.tool}", action.ts_ms, action.end_ms, attributes)
+    return {**span, "events": [], "status": status}
 
 
 def _attributes(values: Mapping[str, Any]) -> list[dict[str, Any]]:

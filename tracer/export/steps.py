@@ -217,22 +217,20 @@ class Steps:
         return action
 
     async def _named(self, event: Event) -> tuple[str, dict[str, Any]]:
-        if isinstance(event, FileEditEvent):
-            edit = event.payload
-            return "edit_file", {"path": edit.file_path, "patch": await self._text(edit.patch_blob_id)}
-        if isinstance(event, TerminalCommandEvent):
-            return "run_command", {"command": event.payload.command, "cwd": event.payload.cwd}
-        if isinstance(event, TestRunEvent):
-            return "run_tests", {"command": event.payload.command, "runner": event.payload.runner}
-        if isinstance(event, NavigationEvent):
-            at = event.payload
-            return "navigate", {"kind": at.kind, "path": at.file_path, "line": at.line, "query": at.query}
-        if isinstance(event, DebugActionEvent):
-            step = event.payload
-            told = {"action": step.action, "path": step.file_path, "line": step.line, "expression": step.expression}
-            return "debug", {**told, "value": await self._text(step.value_blob_id)}
-        if isinstance(event, CommitEvent):
-            return "commit", {"message": event.payload.message, "commit": event.payload.commit_sha}
+        match event:
+            case FileEditEvent(payload=edit):
+                return "edit_file", {"path": edit.file_path, "patch": await self._text(edit.patch_blob_id)}
+            case TerminalCommandEvent(payload=ran):
+                return "run_command", {"command": ran.command, "cwd": ran.cwd}
+            case TestRunEvent(payload=run):
+                return "run_tests", {"command": run.command, "runner": run.runner}
+            case NavigationEvent(payload=at):
+                return "navigate", {"kind": at.kind, "path": at.file_path, "line": at.line, "query": at.query}
+            case DebugActionEvent(payload=step):
+                told = {"action": step.action, "path": step.file_path, "line": step.line, "expression": step.expression}
+                return "debug", {**told, "value": await self._text(step.value_blob_id)}
+            case CommitEvent(payload=made):
+                return "commit", {"message": made.message, "commit": made.commit_sha}
         assert isinstance(event, PrMetadataEvent)  # noqa: S101 - the union has no other member; mypy holds this
         request = event.payload
         return "open_pull_request", {"title": request.title, "description": request.description, "url": request.url}

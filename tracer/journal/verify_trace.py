@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from tracer import facts
-from tracer.errors import NotFoundError, TraceError
+from tracer.errors import TraceError, told_as
 from tracer.journal.chain import ChainReport, check_chain
 from tracer.journal.reading import Scan, scan
 from tracer.names import ACTIONS, ANSWER_STATUSES, FINAL_STATUSES, JUDGMENTS, REVIEW, TASK_STATUSES
@@ -62,12 +62,8 @@ def verify_trace(path: str | os.PathLike[str], *, head: str | None = None, task_
 
     """
     found = _settled(path)
-    try:
+    with told_as(TraceError, f"cannot read {os.fspath(path)!r}"):
         chain = check_chain(path, head=head.strip().lower() if head else None)
-    except FileNotFoundError as error:
-        raise NotFoundError(f"no trace at {os.fspath(path)!r}") from error
-    except OSError as error:
-        raise TraceError(f"cannot read {os.fspath(path)!r}", why=error) from error
     findings = [*_framing(found), *check_values(found.facts), *_task_ids(found, task_id), *_chain(chain, head)]
     if not found.problems:
         findings += check_order(found.facts)
@@ -132,12 +128,11 @@ def _chain(chain: ChainReport, head: str | None) -> list[Finding]:
 
 def check_values(facts: Iterable[tuple[int, facts.Entry]]) -> list[Finding]:
     """Result values outside contracts 1: judgments, statuses, actions, iteration numbers that contradict themselves."""
-    findings = []
-    for seq, entry in facts:
-        problem = _value_problem(entry)
-        if problem:
-            findings.append(Finding("damage", seq + 1, f"{entry.event}: {problem}"))
-    return findings
+    return [
+        Finding("damage", seq + 1, f"{entry.event}: {problem}")
+        for seq, entry in facts
+        if (problem := _value_problem(entry))
+    ]
 
 
 def _value_problem(entry: facts.Entry) -> str:

@@ -38,11 +38,9 @@ _ISO: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d
 def head_of(head: bytes) -> Head | None:
     """What `head`, the first bytes of a line, tells; None where it is not in one of our writers' orders."""
     if found := _CONVERSATION.match(head):
-        time, event, _session, _task, subtask, iteration = found.groups()
-        group = Group(None if subtask is None else _text(subtask), None if iteration is None else int(iteration))
-        name = _text(event)
+        name = _text(found.group(2))
         family: Family = "tracepack" if name in PACK_EVENTS else "conversation"
-        return Head(family, name, _text(time), group, found.end() - 1)
+        return Head(family, name, _text(found.group(1)), _group(found), found.end() - 1)
     if found := _TRACEPACK.match(head):
         return Head("tracepack", _text(found.group(2)), _text(found.group(1)), NO_GROUP, found.end() - 1)
     if found := _AGENTIC.match(head):
@@ -55,12 +53,19 @@ def head_of(head: bytes) -> Head | None:
 def group_at(buffer: bytes, start: int) -> Group | None:
     """The group of the line that starts at `start` of `buffer`; None where the first bytes do not tell."""
     found = _CONVERSATION.match(buffer, start)
-    if found is None:
-        return None
-    subtask, iteration = found.group(5), found.group(6)
+    return None if found is None else _group(found)
+
+
+def _group(found: re.Match[bytes]) -> Group:
+    subtask, iteration = found.group(5, 6)
     if subtask is None and iteration is None:
         return NO_GROUP
     return Group(None if subtask is None else _text(subtask), None if iteration is None else int(iteration))
+
+
+def verdict_mark(judgment: str) -> Mark:
+    """The mark of a judgment: passed, rejected, or neither."""
+    return "v" if judgment == "PASS" else "x" if judgment == "REJECT" else ""
 
 
 def head_of_fields(fields: dict[str, Any]) -> Head:
@@ -150,8 +155,7 @@ def summary_from_head(head: Head, start: bytes, end: bytes, size: int) -> tuple[
     text = _unescaped(found.group(1)) if found else f"{size:,} bytes"
     status = _HEAD_STATUS.search(start, head.body, head.body + _LOOKED_AT) or _HEAD_STATUS.search(end)
     word = status.group(1).decode() if status else ""
-    mark: Mark = "x" if word in _BAD_STATUS or word == "REJECT" else "v" if word == "PASS" else ""
-    return mark, _line(text)
+    return "x" if word in _BAD_STATUS else verdict_mark(word), _line(text)
 
 
 def _line(text: Any) -> str:
@@ -204,9 +208,8 @@ def _conversation(fact: facts.Entry) -> tuple[Mark, str]:
             return "x", _line(" ".join(part for part in (fact.status, reason or text) if part))
         case facts.QualityJudgment():
             failed = [f"{result.id} {_line(result.reason or result.name)}".strip() for result in fact.failures]
-            mark: Mark = "x" if fact.judgment == "REJECT" else "v" if fact.judgment == "PASS" else ""
             said = "; ".join(failed) or unverified_text(unverified_in([fact]))
-            return mark, _line(f"{fact.judgment}  {said}".strip())
+            return verdict_mark(fact.judgment), _line(f"{fact.judgment}  {said}".strip())
         case facts.RejectionDetails():
             return "", _line(f"{' '.join(fact.criteria_failed)}  {_line(fact.modification_prompt)}".strip())
         case facts.IterationEnd():

@@ -28,7 +28,7 @@ from tracer.rows.line import (
     mark_and_summary,
     summary_from_head,
 )
-from tracer.rows.row import NO_GROUP, Decoded, Group, Row
+from tracer.rows.row import NO_GROUP, Decoded, Group, Row, RowKind
 
 MAX_STARTS: Final = 1 << 20
 MAX_RUNS: Final = 100_000
@@ -288,22 +288,22 @@ class RowFile:
         return row
 
     def _make(self, offset: int, size: int, seq: int | None, *, whole: bool) -> Row:
-        number = "?" if seq is None else str(seq)
+        def damaged(kind: RowKind, why: str, detail: str = "") -> Row:
+            text = f"line {'?' if seq is None else seq} {why}, {size:,} bytes{detail}"
+            return Row(seq, offset, size, kind, "other", "?", mark="x", summary=text)
+
         if not whole:
-            text = f"line {number} incomplete, {size:,} bytes"
-            return Row(seq, offset, size, "incomplete", "other", "?", mark="x", summary=text)
+            return damaged("incomplete", "incomplete")
         start = self._read(offset, min(size, _SMALL))
         head = head_of(start)
         if size <= _SMALL or (head is None and size <= MAX_DECODE):
             fields, problem = load_object(start if size <= _SMALL else self._read(offset, size))
             if fields is None:
-                text = f"line {number} not readable, {size:,} bytes ({problem})"
-                return Row(seq, offset, size, "unreadable", "other", "?", mark="x", summary=text)
+                return damaged("unreadable", "not readable", f" ({problem})")
             head = head or head_of_fields(fields)
             mark, summary = mark_and_summary(head, fields)
         elif head is None:
-            text = f"line {number} too long to decode, {size:,} bytes"
-            return Row(seq, offset, size, "unreadable", "other", "?", mark="x", summary=text)
+            return damaged("unreadable", "too long to decode")
         else:
             mark, summary = summary_from_head(head, start, self._read(offset + size - _END, _END), size)
         when = epoch_ms(head.time)

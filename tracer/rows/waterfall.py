@@ -23,7 +23,7 @@ from tracer import facts
 from tracer.insights.agentic_trace import Step, steps_below
 from tracer.journal.reading import iter_lines
 from tracer.names import PLAN_SUFFIX, REVIEW, REVIEW_SUFFIX
-from tracer.rows.line import Mark, epoch_ms
+from tracer.rows.line import Mark, epoch_ms, verdict_mark
 
 BarKind = Literal["iteration", "plan", "waiting", "request", "judging", "tool", "check", "review"]
 StepsOf = Callable[[str], Sequence[Step]]
@@ -138,9 +138,8 @@ class _Gathered:
             case facts.QualityJudgment():
                 self._judgment(loop, seq, entry)
             case facts.IterationEnd() if loop.iteration is not None:
-                mark: Mark = "v" if entry.judgment == "PASS" else "x" if entry.judgment == "REJECT" else ""
                 bar = loop.bars[loop.iteration]
-                loop.bars[loop.iteration] = _closed(bar, now, mark, detail=entry.judgment)
+                loop.bars[loop.iteration] = _closed(bar, now, verdict_mark(entry.judgment), detail=entry.judgment)
                 loop.iteration = None
             case facts.FinalSummary():
                 self._ended = True
@@ -225,7 +224,7 @@ class _Gathered:
         asked = sum(bar.duration_ms or 0 for bar in loop.reviews)
         start = now if entry.duration_ms is None else now - entry.duration_ms - asked
         start = min([max(start, loop.answered[1] if loop.answered is not None else 0), *_starts(loop.reviews)])
-        mark: Mark = "v" if entry.judgment == "PASS" else "x" if entry.judgment == "REJECT" else ""
+        mark = verdict_mark(entry.judgment)
         failed = " ".join(result.id for result in entry.failures)
         name = "judging the whole" if entry.whole else "judging"
         depth = 0 if loop.iteration is None else 1

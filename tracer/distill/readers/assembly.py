@@ -542,6 +542,14 @@ class Reader:
         if self._agent is None:
             self._assembly.success = ok
 
+    def _prompt(self, at_ms: int | None, text: str) -> None:
+        """What this agent was asked: by the user, or by the agent above it."""
+        if self._agent is not None:
+            self._assembly.prompts.agent(self._agent, prompt=text)
+        else:
+            self._assembly.success = None
+            self._assembly.prompt(at_ms, text)
+
     def _report_damage(self, path: Path) -> None:
         if self._damaged:
             self._note(f"{self._damaged} damaged records left out of {path.name}")

@@ -304,11 +304,7 @@ class _Reader(Reader):
             self._assembly.message(at_ms, "assistant", text, agent=self._agent)
             self._ended(ok=True if item.get("phase") in (None, "final_answer") else None)
         elif role == "user" and not _is_injected(item, text):
-            if self._agent is not None:
-                self._assembly.prompts.agent(self._agent, prompt=text)
-                return
-            self._ended(ok=None)
-            self._assembly.prompt(at_ms, text)
+            self._prompt(at_ms, text)
 
     def _echo(self, kind: str, text: str, change: int, at_ms: int | None) -> None:
         if not text:

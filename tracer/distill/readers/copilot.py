@@ -48,8 +48,8 @@ class _Reader(Reader):
             return
         at_ms, self._agent = epoch_ms(event.get("timestamp")), as_text(event.get("agentId")) or None
         match event.get("type"):
-            case "user.message":
-                self._user(data, at_ms)
+            case "user.message" if self._agent is not None or data.get("source") in {None, "user"}:
+                self._prompt(at_ms, as_text(data.get("content")))
             case "assistant.message":
                 self._reply(data, at_ms)
             case "session.usage_record":
@@ -64,14 +64,6 @@ class _Reader(Reader):
             case "session.error" | "abort":
                 self._assembly.error(at_ms, as_text(data.get("message") or data.get("reason")), agent=self._agent)
                 self._ended(ok=False)
-
-    def _user(self, data: dict[str, Any], at_ms: int | None) -> None:
-        text = as_text(data.get("content"))
-        if self._agent is not None:
-            self._assembly.prompts.agent(self._agent, prompt=text)
-        elif data.get("source") in {None, "user"}:
-            self._ended(ok=None)
-            self._assembly.prompt(at_ms, text)
 
     def _reply(self, data: dict[str, Any], at_ms: int | None) -> None:
         assembly, agent = self._assembly, self._agent

@@ -244,13 +244,8 @@ class _Reader(Reader):
         if not self._assembly.new("user", self._agent, message.get("id")):
             return
         text = "\n".join(part["text"] for part in _parts(message.get("content")) if isinstance(part.get("text"), str))
-        if not text.strip() or text.lstrip().startswith(_INJECTED):
-            return
-        if self._agent is not None:
-            self._assembly.prompts.agent(self._agent, prompt=text)
-            return
-        self._ended(ok=None)
-        self._assembly.prompt(at_ms, text)
+        if text.strip() and not text.lstrip().startswith(_INJECTED):
+            self._prompt(at_ms, text)
 
     def _count_tokens(self, identity: str, tokens: Any, at_ms: int | None) -> None:
         if not isinstance(tokens, dict) or self._assembly.at(at_ms) is None:

@@ -91,10 +91,7 @@ class _Reader(Reader):
             case "text" if message.get("role") == "assistant":
                 self._assembly.message(at_ms, "assistant", text, agent=self._agent)
             case "text" if not part.get("synthetic"):
-                if self._agent is None:
-                    self._assembly.prompt(at_ms, text)
-                else:
-                    self._assembly.prompts.agent(self._agent, prompt=text)
+                self._prompt(at_ms, text)
             case "reasoning":
                 whole = message.get("providerID") == "anthropic"
                 worth: Availability = "encrypted" if not text else "full" if whole else "summary"

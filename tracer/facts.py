@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from tracer.names import EVENT_NAMES, OVERLOAD, REFUSALS, SESSION_EVENTS
+from tracer.names import OVERLOAD, REFUSALS, EventName, SessionEventName
 
 T = TypeVar("T")
+
+
+KINDS: Final[dict[str, type[Entry]]] = {}
+"""The class of each event."""
 
 
 class Entry(NamedTuple):
@@ -29,6 +33,12 @@ class Entry(NamedTuple):
     data: dict[str, Any]
     subtask_id: str | None = None
     iteration_index: int | None = None
+
+    @classmethod
+    def __init_subclass__(  # type: ignore[explicit-override]  # no typing_extensions at start-up
+        cls, *, event: EventName | SessionEventName | Literal["UNDO"]
+    ) -> None:
+        KINDS[event] = cls
 
     def to_dict(self) -> dict[str, Any]:
         """The line's JSON object, keys in the seed's order, absent optional keys left out."""
@@ -366,7 +376,7 @@ class Continues(Part):
         return self.tried if subtask_id is None else _texts(self.subtasks_tried.get(subtask_id))
 
 
-class UserRequest(Entry):
+class UserRequest(Entry, event="USER_REQUEST"):
     """What the user asked for, or with an `action` a later answer of theirs."""
 
     __slots__ = ()
@@ -416,7 +426,7 @@ class UserRequest(Entry):
         return _text(self.data.get("executor")) or self.executor.name
 
 
-class SystemRules(Entry):
+class SystemRules(Entry, event="SYSTEM_RULES"):
     """The mandatory rules as they are sent."""
 
     __slots__ = ()
@@ -424,7 +434,7 @@ class SystemRules(Entry):
     sha256 = Key(_text)
 
 
-class ChunkingPlan(Entry):
+class ChunkingPlan(Entry, event="CHUNKING_PLAN"):
     """How the request is split; without subtasks it runs in one piece. `proposed`: it waits for the user.
 
     `isolation`: `worktrees`, or `direct` for subtasks that run one after another in the user's folder.
@@ -464,7 +474,7 @@ class TestRun(Part):
     duration_ms = Key(_whole)
 
 
-class LlmRequest(Entry):
+class LlmRequest(Entry, event="LLM_REQUEST"):
     """A request, recorded before it is sent; `purpose` is `plan` or `repair` where it asks for a plan, or `review`.
 
     `base_tests` is how the tests ended before the task.
@@ -540,7 +550,7 @@ class Collateral(Part):
     after = Key(_text)
 
 
-class LlmResponse(Entry):
+class LlmResponse(Entry, event="LLM_RESPONSE"):
     """An answer, recorded before it is judged; `files_modified` comes from comparing the workspace.
 
     `purpose` is that of its request, `question` the hash of a review's question, `cached`: nobody was asked again.
@@ -592,14 +602,14 @@ class LlmResponse(Entry):
         return not (self.data.get("usage") or self.data.get("output") or self.data.get("tool_call_count"))
 
 
-class SessionStarted(Entry):
+class SessionStarted(Entry, event="SESSION_STARTED"):
     """The agent's own session for the request before it, recorded as soon as it has a name."""
 
     __slots__ = ()
     session_ref = Key(_text)
 
 
-class SessionInterrupted(Entry):
+class SessionInterrupted(Entry, event="SESSION_INTERRUPTED"):
     """What the session of a request without an answer did and cost; None is unknown."""
 
     __slots__ = ()
@@ -722,7 +732,7 @@ class ChangedExpectation(Part):
     new = Key(_text)
 
 
-class QualityJudgment(Entry):
+class QualityJudgment(Entry, event="QUALITY_JUDGMENT"):
     """What the criteria say of an answer; `whole`: of the merged result of all subtasks.
 
     `unreached`: the changed lines that no test reaches (`path:12-14`), where a coverage report was named.
@@ -798,7 +808,7 @@ class QualityJudgment(Entry):
         )
 
 
-class RejectionDetails(Entry):
+class RejectionDetails(Entry, event="REJECTION_DETAILS"):
     """What failed, and the next prompt."""
 
     __slots__ = ()
@@ -806,7 +816,7 @@ class RejectionDetails(Entry):
     modification_prompt = Key(_text)
 
 
-class IterationEnd(Entry):
+class IterationEnd(Entry, event="ITERATION_END"):
     """The end of an iteration, RETRY included."""
 
     __slots__ = ()
@@ -814,7 +824,7 @@ class IterationEnd(Entry):
     stated_index = Key(_whole, "iteration_index")
 
 
-class FinalSummary(Entry):
+class FinalSummary(Entry, event="FINAL_SUMMARY"):
     """The end of the task; nothing follows it."""
 
     __slots__ = ()
@@ -863,7 +873,7 @@ class ReviewedPath(Part):
     decided = Key(_texts)
 
 
-class Undo(Entry):
+class Undo(Entry, event="UNDO"):
     """A step of the record of what was undone, reviewed and committed of a task, beside its trace.
 
     `phase` is begun, planned or done, `kind` undo, redo, review or commit. `plan_blob` holds every change of a file,
@@ -880,24 +890,6 @@ class Undo(Entry):
     reviewed = Key(_parts(ReviewedPath))
     conflicts = Key(_parts(ReviewedPath))
     commit = Key(_text)
-
-
-_CLASSES = (
-    UserRequest,
-    SystemRules,
-    ChunkingPlan,
-    LlmRequest,
-    LlmResponse,
-    QualityJudgment,
-    RejectionDetails,
-    IterationEnd,
-    FinalSummary,
-)
-KINDS: Final[Mapping[str, type[Entry]]] = {
-    **dict(zip(EVENT_NAMES, _CLASSES, strict=True)),
-    **dict(zip(SESSION_EVENTS, (SessionStarted, SessionInterrupted), strict=True)),
-    "UNDO": Undo,
-}
 
 
 def entry_of(

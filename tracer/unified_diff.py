@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from tracer.facts import FileCount
@@ -87,9 +88,8 @@ def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
     told = difflib.unified_diff(
         [line.decode("latin-1") for line in old], [line.decode("latin-1") for line in new], n=_CONTEXT, lineterm="\n"
     )
-    for number, line in enumerate(told):
-        if number > 1:
-            yield ended(line.encode("latin-1"))
+    for line in islice(told, 2, None):
+        yield ended(line.encode("latin-1"))
 
 
 def _one_hunk(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:

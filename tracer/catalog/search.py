@@ -386,16 +386,12 @@ def _index(
     read = whole + newline
     row = (file, source, name, key, (parts or 0) + 1, offset + len(read), read[-MARK:].hex() or mark)
     file = connection.execute("insert or replace into text_files values (?,?,?,?,?,?,?)", row).lastrowid or 0
-    said = [_cut(texts[column]) for column in TEXTS]
+    said = ["\n".join(dict.fromkeys(texts[column]))[:_LONGEST_TEXT] for column in TEXTS]
     if any(said):
         values = (file * _PARTS + (parts or 0) % _PARTS, *said)
         connection.execute(f"insert or replace into texts (rowid, {', '.join(TEXTS)}) values (?,?,?,?,?,?)", values)
     connection.executemany("insert or ignore into text_links values (?, ?)", [(file, link) for link in links])
     return True
-
-
-def _cut(texts: list[str]) -> str:
-    return "\n".join(dict.fromkeys(texts))[:_LONGEST_TEXT]
 
 
 def _of_task(lines: list[bytes]) -> dict[str, list[str]]:

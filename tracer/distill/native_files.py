@@ -124,17 +124,13 @@ def decode_record(line: bytes) -> dict[str, Any] | None:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
-        record = _decode_leniently(line)
+        if line.lstrip()[:1] != b"{":
+            return None
+        try:
+            record = clean_json(json.loads(line.decode("utf-8", "replace")))
+        except (ValueError, RecursionError):
+            return None
     return record if isinstance(record, dict) else None
-
-
-def _decode_leniently(line: bytes) -> Any:
-    if line.lstrip()[:1] != b"{":
-        return None
-    try:
-        return clean_json(json.loads(line.decode("utf-8", "replace")))
-    except (ValueError, RecursionError):
-        return None
 
 
 def as_object(value: Any) -> dict[str, Any]:

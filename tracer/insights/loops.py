@@ -145,15 +145,12 @@ def _without_progress(where: list[int], calls: list[Step], own: list[int], every
     for place in where:
         run = runs[-1]
         turns = every if calls[place].phase == "other" else own
-        if run and (_is_new_work(run[-1], place, calls) or bisect_right(turns, place) > bisect_right(turns, run[-1])):
+        edited = run and calls[place].status == "ok" and any(map(_changed, calls[run[-1] + 1 : place]))
+        if edited or (run and bisect_right(turns, place) > bisect_right(turns, run[-1])):
             runs.append([place])
         else:
             run.append(place)
     return runs
-
-
-def _is_new_work(before: int, place: int, calls: list[Step]) -> bool:
-    return calls[place].status == "ok" and any(_changed(step) for step in calls[before + 1 : place])
 
 
 def _changed(step: Step) -> bool:

@@ -143,23 +143,16 @@ def _value_problem(entry: facts.Entry) -> str:
             return f"status {entry.status!r}"
         case facts.QualityJudgment() | facts.IterationEnd() if entry.judgment not in JUDGMENTS:
             return f"judgment {entry.judgment!r}"
-        case facts.QualityJudgment():
-            return _result_problem(entry)
+        case facts.QualityJudgment() if entry.damaged_results:
+            return "a criterion's result has no id or no true/false"
+        case facts.QualityJudgment() if entry.judgment == "PASS" and entry.failures:
+            return f"PASS although {', '.join(result.id for result in entry.failures)} failed"
         case facts.IterationEnd() if entry.stated_index != entry.iteration_index:
             return f"data says iteration {entry.stated_index}, the envelope {entry.iteration_index}"
         case facts.FinalSummary() if entry.status not in FINAL_STATUSES:
             return f"status {entry.status!r}"
         case facts.UserRequest() if entry.has_action and entry.action not in ACTIONS:
             return f"action {entry.action!r}"
-    return ""
-
-
-def _result_problem(judged: facts.QualityJudgment) -> str:
-    if judged.damaged_results:
-        return "a criterion's result has no id or no true/false"
-    failed = [result.id for result in judged.failures]
-    if judged.judgment == "PASS" and failed:
-        return f"PASS although {', '.join(failed)} failed"
     return ""
 
 

@@ -477,7 +477,12 @@ class Assembly:
         if call.offset:
             fields["offset"] = call.offset
         if result is not None:
-            _add_result(fields, pending, result)
+            if result.extra:
+                fields["lines"], fields["sha256"] = result.extra["lines"], result.extra["sha256"]
+            if result.lines_read is not None and call.operation == "read":
+                fields["args_summary"] = Clean(f"{fields['args_summary']} ({result.lines_read} lines)")
+            if result.at_ms is not None and result.at_ms >= pending.at_ms:
+                fields["duration_ms"] = result.at_ms - pending.at_ms
         if key[0] is not None:
             fields["agent"] = self._agent_name(key[0])
         self.spool.put(pending.number, pending.at_ms, _encode(fields))
@@ -486,15 +491,6 @@ class Assembly:
 
 def _key(agent: str | None, call_id: str) -> Key:
     return agent and short_id(agent), short_id(call_id)
-
-
-def _add_result(fields: Line, pending: Pending, result: Result) -> None:
-    if result.extra:
-        fields["lines"], fields["sha256"] = result.extra["lines"], result.extra["sha256"]
-    if result.lines_read is not None and pending.call.operation == "read":
-        fields["args_summary"] = Clean(f"{fields['args_summary']} ({result.lines_read} lines)")
-    if result.at_ms is not None and result.at_ms >= pending.at_ms:
-        fields["duration_ms"] = result.at_ms - pending.at_ms
 
 
 def _ts(moment: int) -> str:

@@ -241,7 +241,8 @@ class Window(NamedTuple):
             tail = "…" + tail[-chars:]
         found: dict[Clean, None] = {}
         for piece in cleaned if not self.whole else (cleaned[-1],):
-            for line in _reports(piece):
+            for begin, stop in _places(piece, len(piece), 20):
+                line = cut(Clean(piece[begin:stop].strip()), _DIAGNOSTIC_CHARS)
                 if line not in tail:
                     found[line] = None
         return Clean(tail), list(found)[: _DIAGNOSTICS[self.failed]]
@@ -289,10 +290,6 @@ def _places(text: str, end: int, limit: int) -> list[tuple[int, int]]:
                     harmless.add(begin)
             at = low.find(word, stop, end)
     return sorted(found)[:limit]
-
-
-def _reports(piece: Clean) -> list[Clean]:
-    return [cut(Clean(piece[begin:stop].strip()), _DIAGNOSTIC_CHARS) for begin, stop in _places(piece, len(piece), 20)]
 
 
 def _trouble_spans(text: str, end: int, limit: int) -> list[tuple[int, int]]:

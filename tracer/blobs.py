@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from tracer.clock import now_epoch_ms
-from tracer.durable import create_aside, ensure_folder, link_new, replace, sync_file, sync_folder, write_all
+from tracer.durable import ensure_folder, link_new, replace, sync_file, sync_folder, write_all, written_aside
 from tracer.errors import NotFoundError, RecordError, TraceError, UsageError, told_as
 
 _ID: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
@@ -71,8 +71,7 @@ class DirectoryBlobs:
 
     def _put(self, chunks: Iterator[bytes]) -> str:
         digest, length = hashlib.sha256(), 0
-        descriptor, aside = create_aside(self.root / "sha256" / "incoming")
-        try:
+        with written_aside(self.root / "sha256" / "incoming") as (descriptor, aside):
             for chunk in chunks:
                 write_all(descriptor, chunk)
                 digest.update(chunk)
@@ -90,10 +89,6 @@ class DirectoryBlobs:
                     if not _is_whole(target, length, blob_id):  # damaged: a whole one takes its place, in one step
                         os.replace(aside, target)
                         sync_folder(target.parent)
-        finally:
-            os.close(descriptor)
-            with contextlib.suppress(OSError):
-                os.unlink(aside)
         return blob_id
 
     def _link(self, blob_id: str) -> None:

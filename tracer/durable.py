@@ -25,10 +25,7 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 
 def write_all(descriptor: int, data: bytes) -> None:
     """Write every byte of `data`, however short the kernel's single writes are."""
-    written = os.write(descriptor, data)
-    if written == len(data):
-        return
-    rest = memoryview(data)[written:]
+    rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
@@ -88,6 +85,18 @@ def create_aside(path: str | os.PathLike[str], mode: int = 0o600) -> tuple[int, 
     return os.open(aside, flags, mode), aside
 
 
+@contextlib.contextmanager
+def written_aside(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[tuple[int, str]]:
+    """`create_aside` for a block that gives the file its name: closed at the end, and gone if it got none."""
+    descriptor, aside = create_aside(path, mode)
+    try:
+        yield descriptor, aside
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+
+
 def link_new(aside: str, path: str | os.PathLike[str]) -> None:
     """Give the file `aside` the name `path`, which must be free, and forget the old name; both durably."""
     try:
@@ -105,17 +114,10 @@ def link_new(aside: str, path: str | os.PathLike[str]) -> None:
 
 def publish(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> None:
     """Make the file `path` with `data` in it: whole and durable when this returns, absent if it raises."""
-    descriptor, aside = create_aside(path, mode)
-    try:
+    with written_aside(path, mode) as (descriptor, aside):
         write_all(descriptor, data)
         sync_file(descriptor)
         link_new(aside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
-        raise
-    finally:
-        os.close(descriptor)
 
 
 def ignored_folder(folder: str | os.PathLike[str], patterns: bytes) -> None:
@@ -168,19 +170,12 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
             with open(os.dup(own) if own is not None else path, "wb") as stream:
                 shutil.copyfileobj(file, stream)
         return
-    descriptor, aside = create_aside(path, mode)
-    try:
+    with written_aside(path, mode) as (descriptor, aside):
         with open(descriptor, "wb", closefd=False) as file:
             yield file
         sync_file(descriptor)
         os.replace(aside, path)
         sync_folder(os.path.dirname(os.fspath(path)) or ".")
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
-        raise
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from itertools import islice
 from typing import Final
 
@@ -16,9 +17,7 @@ _CONTEXT: Final = 3
 
 def split_lines(data: bytes) -> list[bytes]:
     """Lines of `data`, each with its newline; only the last may lack one."""
-    parts = data.split(b"\n")
-    lines = [part + b"\n" for part in parts[:-1]]
-    return [*lines, parts[-1]] if parts[-1] else lines
+    return BytesIO(data).readlines()
 
 
 def unified_diff(

@@ -7,7 +7,6 @@ given by a person renames it. A name that is taken gets `_2`, `_3` … before `.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +19,7 @@ import orjson
 
 from tracer.distill.native import Distilled
 from tracer.distill.native_files import entries, head_of
-from tracer.durable import create_aside, ignored_folder, link_new, sync_file, sync_folder, write_all
+from tracer.durable import ignored_folder, link_new, sync_file, sync_folder, write_all, written_aside
 from tracer.errors import RecordError, told_as
 from tracer.lock import FileLock
 
@@ -73,19 +72,21 @@ def read_meta(path: Path) -> dict[str, Any] | None:
 
 def stored_traces(folder: Path) -> Iterator[StoredTrace]:
     """Every agentic trace in `folder`, by name."""
-    names = sorted(entry.name for entry in entries(folder))
-    for name in names:
-        if name.startswith("trace_") and name.endswith(".jsonl"):
-            meta = read_meta(folder / name)
-            if meta is not None:
-                yield StoredTrace(folder / name, meta)
+    for entry in _trace_files(folder):
+        if (meta := read_meta(folder / entry.name)) is not None:
+            yield StoredTrace(folder / entry.name, meta)
+
+
+def _trace_files(folder: Path) -> list[os.DirEntry[str]]:
+    named = (entry for entry in entries(folder) if entry.name.startswith("trace_") and entry.name.endswith(".jsonl"))
+    return sorted(named, key=lambda entry: entry.name)
 
 
 def find_trace(folder: Path, meta: Mapping[str, Any]) -> StoredTrace | None:
     """The trace in `folder` of the session (and the run of it) that `meta` is about."""
     wanted = _identity_of(meta)
-    for entry in sorted(entries(folder), key=lambda entry: entry.name):
-        if entry.name.startswith("trace_") and entry.name.endswith(".jsonl") and _identity(entry) == wanted:
+    for entry in _trace_files(folder):
+        if _identity(entry) == wanted:
             path = folder / entry.name
             stored = read_meta(path)  # the file itself has the last word
             if stored is not None and _identity_of(stored) == wanted:
@@ -122,25 +123,22 @@ def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes
     """
     prepare_folder(folder)
     next_step = "free space or make the folder writable; the native session is untouched"
-    with told_as(RecordError, f"cannot write an agentic trace to {str(folder)!r}", next_step=next_step):
-        descriptor, aside = create_aside(folder / "trace")
-        try:
-            label = meta["label"]
-            meta["label"] = _label(find_trace(folder, meta), label, relabel=relabel)
-            size = _write(descriptor, meta, lines())
-            with FileLock(folder / ".lock").acquire(what="the folder of agentic traces", patience_s=_PATIENCE_S):
-                found = find_trace(folder, meta)
-                named = _label(found, label, relabel=relabel)
-                if named != meta["label"]:  # another process stored or renamed it in between
-                    meta["label"] = named
-                    os.ftruncate(descriptor, 0)
-                    os.lseek(descriptor, 0, os.SEEK_SET)
-                    size = _write(descriptor, meta, lines())
-                return _name(folder, found, meta, aside, size)
-        finally:
-            os.close(descriptor)
-            with contextlib.suppress(FileNotFoundError):
-                Path(aside).unlink()
+    with (
+        told_as(RecordError, f"cannot write an agentic trace to {str(folder)!r}", next_step=next_step),
+        written_aside(folder / "trace") as (descriptor, aside),
+    ):
+        label = meta["label"]
+        meta["label"] = _label(find_trace(folder, meta), label, relabel=relabel)
+        size = _write(descriptor, meta, lines())
+        with FileLock(folder / ".lock").acquire(what="the folder of agentic traces", patience_s=_PATIENCE_S):
+            found = find_trace(folder, meta)
+            named = _label(found, label, relabel=relabel)
+            if named != meta["label"]:  # another process stored or renamed it in between
+                meta["label"] = named
+                os.ftruncate(descriptor, 0)
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                size = _write(descriptor, meta, lines())
+            return _name(folder, found, meta, aside, size)
 
 
 def _label(found: StoredTrace | None, label: str, *, relabel: bool) -> str:

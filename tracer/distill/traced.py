@@ -12,17 +12,12 @@ from typing import Any, Final, Self, TypeVar
 
 from tracer.clock import monotonic, now_epoch_ms
 from tracer.distill.locate.find import find_sessions
-from tracer.distill.native import Distilled, Provider
+from tracer.distill.native import PROVIDER_NAMES, Distilled
 from tracer.distill.one import distill_session
 from tracer.errors import NotFoundError, PmError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_NAMES: Final[Mapping[str, Provider]] = {
-    "anthropic": "claude",
-    "openai": "codex",
-    "google": "gemini",
-    "github": "copilot",
-}
+_NAMES: Final[Mapping[str, str]] = {name: provider for provider, name in PROVIDER_NAMES.items()}
 
 
 class traced:  # noqa: N801 - used as a decorator and as a context manager, as those of the standard library

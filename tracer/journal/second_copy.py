@@ -15,7 +15,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 
-from tracer.durable import create_aside, ensure_folder, sync_file, sync_folder, unlock_mode, write_all
+from tracer.durable import ensure_folder, sync_file, sync_folder, unlock_mode, write_all, written_aside
 from tracer.errors import RecordError
 
 _CHUNK = 1 << 20
@@ -103,22 +103,16 @@ class KeptFile:
                 unlock_mode(one)
         ensure_folder(folder)
         mode = stat.S_IMODE(self._looks[2])
-        descriptor, aside = create_aside(self.path, mode)
-        try:
+        with written_aside(self.path, mode) as (descriptor, aside):
             for piece in pieces(source, self.size):
                 write_all(descriptor, piece)
             os.fchmod(descriptor, mode)
             sync_file(descriptor)
             os.replace(aside, self.path)
             sync_folder(folder)
-        except BaseException:
-            os.close(descriptor)
-            with contextlib.suppress(OSError):
-                os.unlink(aside)
-            raise
+            self.descriptor = os.dup(descriptor)
         os.close(damaged)
-        self.descriptor = descriptor
-        return _looks(os.fstat(descriptor))
+        return _looks(os.fstat(self.descriptor))
 
     def _begin_copy(self) -> None:
         """Make the copy anew from the file."""

@@ -374,10 +374,7 @@ def _agentic_row(folder: str, name: str, size: int, mtime: int, _earlier: object
     if not name.startswith("trace_"):
         return None
     meta: Any = None
-    with (
-        contextlib.suppress(OSError, ValueError, RecursionError),
-        open(os.path.join(folder, name), "rb") as file,
-    ):
+    with contextlib.suppress(OSError, ValueError, RecursionError), open(os.path.join(folder, name), "rb") as file:
         meta = json.loads(file.readline(1 << 24))
     meta = meta if isinstance(meta, dict) and meta.get("type") == "meta" else {}
     label = str(meta.get("label") or "")

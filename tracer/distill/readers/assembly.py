@@ -163,11 +163,7 @@ class Prompts:
         if entry is None:
             if len(self._agents) >= _AGENT_LIMIT:
                 return
-            entry = self._agents[agent_id] = {
-                "id": self._cleaner.clean(agent_id),
-                "type": None,
-                "prompt_sha256": None,
-            }
+            entry = self._agents[agent_id] = {"id": self._cleaner.clean(agent_id), "type": None, "prompt_sha256": None}
         if kind and entry["type"] is None:
             entry["type"] = shown(self._cleaner.clean(begun(kind, _NAME)), _NAME)
         if prompt and entry["prompt_sha256"] is None:

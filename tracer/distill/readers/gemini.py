@@ -112,12 +112,7 @@ _FRAME: Final = re.compile(
     re.DOTALL,
 )
 _SHELLS: Final = frozenset({"run_shell_command", "shell", "ShellTool"})
-_INJECTED: Final = (
-    "<session_context>",
-    "<system_reminder>",
-    "<state_snapshot>",
-    "This is the Gemini CLI. We are",
-)
+_INJECTED: Final = ("<session_context>", "<system_reminder>", "<state_snapshot>", "This is the Gemini CLI. We are")
 
 
 def read_gemini(session: NativeSession, assembly: Assembly, source: Source) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -107,14 +107,12 @@ def find_traces(state_dir: StateDir, query: TraceQuery, *, limit: int | None = N
 
 def _holds(path: Path, text: str) -> bool:
     wanted = text.lower()
-    try:
-        with path.open("rb") as file:
-            return any(wanted in piece.lower() for line in file for piece in texts_of(line))
-    except OSError:
-        return False
+    with suppress(OSError), path.open("rb") as file:
+        return any(wanted in piece.lower() for line in file for piece in _texts_of(line))
+    return False
 
 
-def texts_of(line: bytes) -> Iterator[str]:
+def _texts_of(line: bytes) -> Iterator[str]:
     """The texts of one trace line that a person would search; nothing of the meta line or a damaged one."""
     try:
         fields: Any = orjson.loads(line)

@@ -238,16 +238,12 @@ class Comparison:
         return {"a": {"n": self.a_runs}, "b": {"n": self.b_runs}, "enough": enough, "measures": rows}
 
 
-def _told(*path: str) -> Callable[[Trace], float | None]:
-    return lambda trace: trace.number(*path)
-
-
 _MEASURES: tuple[tuple[str, str, Callable[[Trace], float | None]], ...] = (
     ("success", "share", lambda trace: None if trace.success is None else float(trace.success)),
-    ("duration", "s", _told("duration_sec")),
-    ("cost", "USD", _told("cost_usd")),
-    ("input tokens", "tokens", _told("tokens", "input")),
-    ("output tokens", "tokens", _told("tokens", "output")),
+    ("duration", "s", lambda trace: trace.number("duration_sec")),
+    ("cost", "USD", lambda trace: trace.number("cost_usd")),
+    ("input tokens", "tokens", lambda trace: trace.number("tokens", "input")),
+    ("output tokens", "tokens", lambda trace: trace.number("tokens", "output")),
     ("tool calls", "calls", lambda trace: sum(step.kind == "tool" for step in trace.steps)),
     ("failed calls", "calls", lambda trace: sum(step.failed for step in trace.steps)),
     ("thoughts", "thoughts", lambda trace: sum(step.kind == "thought" for step in trace.steps)),

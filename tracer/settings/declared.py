@@ -24,7 +24,7 @@ FORMS: dict[str, tuple[str, str]] = {
 class Setting(NamedTuple):
     """One setting. A key that ends in `.*` is a family of text values named freely (`executors.claude.command`).
 
-    `default` None means unset. `minimum` is inclusive. `placeholder` is the argument of its flag; `form` names one of
+    `default` None means unset. `minimum` is inclusive. `metavar` is the argument of its flag; `form` names one of
     `FORMS`.
     """
 
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
     help: str
     default: Any = None
     choices: tuple[str, ...] = ()
-    placeholder: str = ""
+    metavar: str = ""
     guarded: bool = False
     minimum: float | None = None
     values: str = ""
@@ -44,7 +44,7 @@ class Setting(NamedTuple):
     def flag(self) -> str:
         """The flag of `pm run`, which every `run.*` key has; an empty text for keys without one."""
         section, name = self.key.split(".", 1)
-        return f"--{name.replace('_', '-')}" if section == "run" or self.placeholder else ""
+        return f"--{name.replace('_', '-')}" if section == "run" or self.metavar else ""
 
     @property
     def env(self) -> str:
@@ -61,13 +61,13 @@ class Setting(NamedTuple):
 
 
 _RUN: tuple[Setting, ...] = (
-    Setting("run.executor", "text", "agent that does the work", "auto", placeholder="NAME", values="executor"),
-    Setting("run.model", "text", "model to ask the executor for", placeholder="MODEL"),
+    Setting("run.executor", "text", "agent that does the work", "auto", metavar="NAME", values="executor"),
+    Setting("run.model", "text", "model to ask the executor for", metavar="MODEL"),
     Setting(
         "run.script",
         "path",
         "JSONL file of replies for the scripted executor",
-        placeholder="FILE",
+        metavar="FILE",
         guarded=True,
         values="file",
     ),
@@ -82,33 +82,28 @@ _RUN: tuple[Setting, ...] = (
     Setting(
         "run.permissions", "text", "what the agent may do", "edit", ("read", "edit", "full"), "LEVEL", guarded=True
     ),
-    Setting("run.max_iterations", "integer", "answers judged before the task stops", 3, placeholder="N", minimum=1),
-    Setting("run.test", "text", "test command that must pass (Q7)", placeholder="CMD", guarded=True),
-    Setting("run.lint", "text", "lint command that must pass (Q8)", placeholder="CMD", guarded=True),
-    Setting("run.typecheck", "text", "type check command that must pass (Q9)", placeholder="CMD", guarded=True),
+    Setting("run.max_iterations", "integer", "answers judged before the task stops", 3, metavar="N", minimum=1),
+    Setting("run.test", "text", "test command that must pass (Q7)", metavar="CMD", guarded=True),
+    Setting("run.lint", "text", "lint command that must pass (Q8)", metavar="CMD", guarded=True),
+    Setting("run.typecheck", "text", "type check command that must pass (Q9)", metavar="CMD", guarded=True),
     Setting(
         "run.coverage",
         "text",
         "coverage report (lcov, Cobertura), or a command that prints one: names changed lines that no test reaches",
-        placeholder="FILE|CMD",
+        metavar="FILE|CMD",
         guarded=True,
     ),
-    Setting("run.budget_usd", "number", "money one task may cost, in US dollars", placeholder="USD", minimum=0),
-    Setting("run.timeout", "duration", "time one task may take", placeholder="TIME", minimum=0),
+    Setting("run.budget_usd", "number", "money one task may cost, in US dollars", metavar="USD", minimum=0),
+    Setting("run.timeout", "duration", "time one task may take", metavar="TIME", minimum=0),
     Setting(
-        "run.silence",
-        "duration",
-        "an agent that writes nothing for this long is ended",
-        900,
-        placeholder="TIME",
-        minimum=1,
+        "run.silence", "duration", "an agent that writes nothing for this long is ended", 900, metavar="TIME", minimum=1
     ),
     Setting(
         "run.permission_wait",
         "duration",
         "what an agent asks permission for is refused after this long without an answer",
         300,
-        placeholder="TIME",
+        metavar="TIME",
         minimum=1,
     ),
     Setting("run.thinking", "switch", "ask agents to show their thinking", default=True),
@@ -117,25 +112,23 @@ _RUN: tuple[Setting, ...] = (
         "list",
         "executors to ask where the first is unavailable",
         (),
-        placeholder="NAMES",
+        metavar="NAMES",
         guarded=True,
         values="executor",
     ),
-    Setting(
-        "run.criteria", "list", "criteria in force, such as Q1-Q6 or Q1-Q9", placeholder="Q1-Q9", values="criterion"
-    ),
+    Setting("run.criteria", "list", "criteria in force, such as Q1-Q6 or Q1-Q9", metavar="Q1-Q9", values="criterion"),
     Setting(
         "run.review",
         "text",
         "second model that reviews the change: auto takes one that did not do the work",
         "off",
-        placeholder="off|auto|EXECUTOR[:MODEL]",
+        metavar="off|auto|EXECUTOR[:MODEL]",
         guarded=True,
         values="executor",
     ),
-    Setting("run.task_id", "text", "id for the new task instead of the next free one", placeholder="ID"),
-    Setting("run.title", "text", "short title shown in lists", placeholder="TEXT"),
-    Setting("run.label", "text", "operation:module that the agent's session is filed under", placeholder="OP:MODULE"),
+    Setting("run.task_id", "text", "id for the new task instead of the next free one", metavar="ID"),
+    Setting("run.title", "text", "short title shown in lists", metavar="TEXT"),
+    Setting("run.label", "text", "operation:module that the agent's session is filed under", metavar="OP:MODULE"),
     Setting("run.continue_session", "switch", "let a rejection go on in the agent's own session", default=True),
     Setting(
         "run.chunk",
@@ -153,12 +146,10 @@ _RUN: tuple[Setting, ...] = (
         ("auto", "folder", "worktree"),
         "WHERE",
     ),
-    Setting("run.parallel", "integer", "subtasks worked on at once", 3, placeholder="N", minimum=1),
-    Setting("run.plan", "path", "file with the subtasks to run", placeholder="FILE", values="file"),
+    Setting("run.parallel", "integer", "subtasks worked on at once", 3, metavar="N", minimum=1),
+    Setting("run.plan", "path", "file with the subtasks to run", metavar="FILE", values="file"),
     Setting("run.approve_plan", "switch", "show the plan and wait for your word before it runs", default=False),
-    Setting(
-        "run.into", "text", "new branch that gets the result of subtasks instead of your files", placeholder="BRANCH"
-    ),
+    Setting("run.into", "text", "new branch that gets the result of subtasks instead of your files", metavar="BRANCH"),
     Setting("run.partial", "switch", "hand over the subtasks that passed even if others did not", default=False),
     Setting(
         "run.on_limit",
@@ -185,13 +176,13 @@ _GATE: tuple[Setting, ...] = (
         "list",
         "checks (tests, lint, typecheck) without which no task ends COMPLETE",
         (),
-        placeholder="CHECKS",
+        metavar="CHECKS",
     ),
     Setting(
         "gate.strength",
         "number",
         "percent of faults put into the change that its tests must notice (Q11)",
-        placeholder="N",
+        metavar="N",
         minimum=0,
     ),
     Setting("gate.strength_time", "duration", "time to try faults on the tests; 0: no faults are tried", 20, minimum=0),

@@ -26,7 +26,7 @@ def _flag(setting: Setting) -> Flag:
     return Flag(
         setting.flag,
         setting.help + (f" (default {setting.default})" if setting.default not in {None, True, False} else ""),
-        "" if switch else setting.placeholder,
+        "" if switch else setting.metavar,
         values=cast("Values", setting.values),
         choices=setting.choices,
         kind=_KINDS.get(setting.kind, "text"),

@@ -131,10 +131,8 @@ def each_unheld(items: Iterable[T], lock_of: Callable[[T], str | os.PathLike[str
             lock.acquire()
         except LockedError:
             continue
-        try:
+        with lock:
             yield item
-        finally:
-            lock.release()
 
 
 def holder_of(path: str | os.PathLike[str]) -> Holder | None:

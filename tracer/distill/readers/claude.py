@@ -109,7 +109,9 @@ class _Reader(Reader):
         self._assembly.error(None, f"a record of {length} bytes left out: {why}", agent=agent)
 
     def _agent_of(self, record: dict[str, Any]) -> str | None:
-        """The subagent that a line of the main file belongs to: in version 1.0 the chain that began with its prompt."""
+        """The subagent that a line belongs to: in a main file of version 1.0 the chain that began with its prompt."""
+        if self._agent is not None or not record.get("isSidechain"):
+            return self._agent
         uuid, parent = record.get("uuid"), record.get("parentUuid")
         if isinstance(record.get("agentId"), str):
             agent = short_id(record["agentId"])
@@ -124,9 +126,7 @@ class _Reader(Reader):
         message = record.get("message")
         if not isinstance(message, dict):
             return
-        assembly, agent, at_ms = self._assembly, self._agent, epoch_ms(record.get("timestamp"))
-        if agent is None and record.get("isSidechain"):
-            agent = self._agent_of(record)
+        assembly, agent, at_ms = self._assembly, self._agent_of(record), epoch_ms(record.get("timestamp"))
         version = record.get("version")
         if isinstance(version, str):
             assembly.cli_version = short_id(version)
@@ -208,9 +208,7 @@ class _Reader(Reader):
         message = record.get("message")
         if not isinstance(message, dict):
             return
-        agent, at_ms = self._agent, epoch_ms(record.get("timestamp"))
-        if agent is None and record.get("isSidechain"):
-            agent = self._agent_of(record)
+        agent, at_ms = self._agent_of(record), epoch_ms(record.get("timestamp"))
         content = message.get("content")
         if isinstance(content, str):
             self._said(record, content, at_ms, agent)

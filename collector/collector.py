@@ -16,10 +16,9 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from collector.config import CollectorSettings
+from collector.config import IN_DATABASE, CollectorSettings
 from collector.errors import DeletedError, ForbiddenError, IntakeError, TooLargeError, no_consent, unknown_blob
 from collector.final.document import document_chunks, shown_qa, shown_row
-from collector.intake.limits import IN_DATABASE
 from collector.intake.metadata import (
     HELD,
     LOOK,
@@ -135,13 +134,6 @@ class Upload(NamedTuple):
     trace_id: str | None
 
 
-class StoredBlob(NamedTuple):
-    """A stored blob, and the id of what was sent: redaction makes them differ."""
-
-    row: BlobRow
-    submitted_id: str
-
-
 def row_of(blob: NewBlob) -> BlobRow:
     """What is noted of a blob whose bytes are placed."""
     uri = blob.storage_uri or f"db:{blob.blob_id}"
@@ -156,7 +148,7 @@ class Uploads:
         self._blobs = blobs
         self._redactors = redactors
 
-    async def put(self, upload: Upload, rules: IntakeRules) -> StoredBlob:
+    async def put(self, upload: Upload, rules: IntakeRules) -> BlobRow:
         """Store an upload by `rules`; raises as `Collector.put_blob`."""
         limit = rules.limits.blob_bytes
         if upload.byte_length > limit:
@@ -174,7 +166,7 @@ class Uploads:
             await self._store.put_blob_row(
                 row, trace_id=upload.trace_id, submitted_id=upload.submitted_id, data=blob.data
             )
-        return StoredBlob(row, upload.submitted_id)
+        return row
 
     async def put_result(
         self, data: bytes, content_type: str, trace_id: str, rules: IntakeRules, *, from_program: bool
@@ -195,7 +187,7 @@ class Uploads:
             await self._store.put_blob_row(row_of(blob), trace_id=trace_id, data=blob.data)
         return blob.blob_id
 
-    async def _put_long(self, upload: Upload, rules: IntakeRules) -> StoredBlob:
+    async def _put_long(self, upload: Upload, rules: IntakeRules) -> BlobRow:
         """Store a long binary upload (a bundle) as it is, in bounded memory."""
         if rules.redacting:
             if not looks_binary(upload.file.read(LOOK)):
@@ -207,7 +199,7 @@ class Uploads:
             uri = self._blobs.get_uri(blob_id)
             row = BlobRow(blob_id, uri, upload.content_type, upload.byte_length, {"applied": False, "rules": []})
             await self._store.put_blob_row(row, trace_id=upload.trace_id, submitted_id=upload.submitted_id)
-        return StoredBlob(row, upload.submitted_id)
+        return row
 
     async def placed(self, blob: NewBlob) -> NewBlob:
         """`blob` with its bytes in the blob store where they are too long for the database; call it inside the gate."""
@@ -352,7 +344,7 @@ class Collector:
         byte_length: int,
         content_type: str = "application/octet-stream",
         trace_id: str | None = None,
-    ) -> StoredBlob:
+    ) -> BlobRow:
         """Store an upload whose bytes hash to `submitted_id`; with `trace_id` it belongs to that trace.
 
         Text is redacted unless the trace is raw; events may name the blob by `submitted_id` or the stored id. Without a

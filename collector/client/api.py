@@ -57,11 +57,11 @@ def retry_after_s(headers: Mapping[str, str], *, default: float) -> float:
     return min(max(told, 0.0), _LONGEST_WAIT_S)
 
 
-def unreachable(address: str, why: str) -> UnavailableError:
+def unreachable(address: str, error: Exception) -> UnavailableError:
     """Nobody answered."""
     return UnavailableError(
         f"the collector at {address} cannot be reached",
-        why=f"{why}; {_SAFE}",
+        why=f"{str(error) or type(error).__name__}; {_SAFE}",
         next_step="pm serve on its machine, or another address: --server URL",
     )
 
@@ -249,7 +249,7 @@ class CollectorClient:
                     )
                 yield answer.aiter_bytes()
         except httpx2.TransportError as error:
-            raise unreachable(self.address, str(error) or type(error).__name__) from error
+            raise unreachable(self.address, error) from error
 
     async def _json(self, method: str, path: str, *, key: str, body: bytes = b"", doing: str) -> dict[str, Any]:
         headers = {"content-type": "application/json"} if body else {}
@@ -276,7 +276,7 @@ class CollectorClient:
                 content = _pieces(body) if isinstance(body, Path) else body
                 answer = await http.request(method, path, content=content, headers={**headers, **_bearer(key)})
             except httpx2.TransportError as error:
-                trouble: Exception = unreachable(self.address, str(error) or type(error).__name__)
+                trouble: Exception = unreachable(self.address, error)
                 wait = pause
                 if isinstance(error, httpx2.ConnectError):  # nobody is there: a start-up is waited for, no more
                     until = began + min(self.patience_s, _ABSENT_S)

@@ -53,13 +53,12 @@ def unsent(state_root: Path) -> list[Unsent]:
 def sent_before(state_root: Path, *, older_than_ms: int) -> list[Kept]:
     """The captures that were sent whole longer than `older_than_ms` ago, oldest first."""
     before = now_epoch_ms() - older_than_ms
-    found: list[Kept] = []
-    for spool in list_spools(state_root):
-        if not _is_sent(spool) or spool.recorder is not None:
-            continue
-        sent_at_ms = _sent_at_ms(spool)
-        if sent_at_ms is not None and sent_at_ms < before:
-            found.append(Kept(spool, sent_at_ms, _size(spool.folder)))
+    found = [
+        Kept(spool, sent_at_ms, _size(spool.folder))
+        for spool in list_spools(state_root)
+        if _is_sent(spool) and spool.recorder is None
+        if (sent_at_ms := _sent_at_ms(spool)) is not None and sent_at_ms < before
+    ]
     return sorted(found, key=lambda kept: kept.sent_at_ms)
 
 
@@ -72,18 +71,13 @@ def prune_sent(state_root: Path, chosen: Sequence[Kept]) -> list[Kept]:
                 kept.spool.folder.rename(gone_name(kept.spool.folder))
                 removed.append(kept)
         except OSError as error:
-            why = error.strerror or str(error)
-            raise RecordError(f"{str(kept.spool.folder)!r} cannot be removed", why=why) from error
-    _sweep(captures_folder(state_root))
-    return removed
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what was renamed, by us or by one that was killed."""
+            raise RecordError(f"{str(kept.spool.folder)!r} cannot be removed", why=error) from error
+    folder = captures_folder(state_root)
     with contextlib.suppress(OSError):
-        for gone in folder.glob(f"{_GONE}*"):
+        for gone in folder.glob(f"{_GONE}*"):  # what was renamed, by us or by one that was killed
             shutil.rmtree(gone, ignore_errors=True)
         sync_folder(folder)
+    return removed
 
 
 def _is_sent(spool: Spool) -> bool:

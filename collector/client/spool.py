@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -164,28 +164,22 @@ class Spool:
 
     def rewrite_held(self, change: Callable[[bytes], bytes]) -> None:
         """Replace events by shorter ones, inside `writing`; blanks fill each line: readers keep their places."""
-        try:
-            with self.events_path.open("rb") as file, replacing(self.events_path) as new:
-                for raw in file:
-                    new.write(change(raw[:-1]).ljust(len(raw) - 1) + b"\n")
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
+        with self._failures(), self.events_path.open("rb") as file, replacing(self.events_path) as new:
+            for raw in file:
+                new.write(change(raw[:-1]).ljust(len(raw) - 1) + b"\n")
 
     def _write(self, data: bytes) -> None:
-        try:
+        with self._failures():
             descriptor = os.open(self.events_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                try:
-                    write_all(descriptor, data)
-                    sync_file(descriptor)
-                except OSError:
-                    with contextlib.suppress(OSError):  # half an event must not stand before the next one
-                        os.ftruncate(descriptor, self._end)
-                    raise
+                write_all(descriptor, data)
+                sync_file(descriptor)
+            except OSError:
+                with contextlib.suppress(OSError):  # half an event must not stand before the next one
+                    os.ftruncate(descriptor, self._end)
+                raise
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
         self._end += len(data)
 
     def _catch_up(self) -> list[Line]:
@@ -201,7 +195,9 @@ class Spool:
                         lines.append(_line(raw))
                 size = file.tell()
             if size > whole:
-                self._cut(whole)
+                with self.events_path.open("r+b") as torn:
+                    torn.truncate(whole)
+                    sync_file(torn.fileno())
         except FileNotFoundError:
             whole = 0
         except OSError as error:
@@ -210,14 +206,6 @@ class Spool:
         if lines:
             self.last_seq = lines[-1].seq
         return lines
-
-    def _cut(self, end: int) -> None:
-        descriptor = os.open(self.events_path, os.O_WRONLY)
-        try:
-            os.ftruncate(descriptor, end)
-            sync_file(descriptor)
-        finally:
-            os.close(descriptor)
 
     def lines(self, *, after: int = 0) -> Iterator[Line]:
         """The whole events with a seq above `after`, in order; an open tail is left out. Needs no lock."""
@@ -270,7 +258,7 @@ class Spool:
     def note_sent(self, **changes: Any) -> Sent:
         """Change what the server is known to have, durably."""
         now = replace(self.sent, **changes)
-        self._replace("sent.json", {"created": now.created, "seq": now.seq, "finalized": now.finalized})
+        self._replace("sent.json", asdict(now))
         return now
 
     def bind(self, server: str) -> None:

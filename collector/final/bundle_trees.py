@@ -87,7 +87,7 @@ class CommitTree:
 
 
 class Trees:
-    """The repository that holds the bundles' objects, in `folder` (an empty one, the caller's to remove).
+    """The repository `git` that holds the bundles' objects, in `folder` (an empty one, the caller's to remove).
 
     `commit` is the base; `lacks` says what its tree is without where the tree alone came, redacted.
     """
@@ -100,14 +100,9 @@ class Trees:
         self.lacks = ""
         try:
             sha256 = len(commit) != _SHA1_DIGITS
-            self._git = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
+            self.git = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
         except GitError as error:
             raise TraceError("git cannot be used", why=str(error), next_step="install git") from error
-
-    @property
-    def git(self) -> Git:
-        """The repository itself."""
-        return self._git
 
     def add_bundle(self, bundle: BinaryIO, *, what: str) -> None:
         """Unpack a bundle's objects, or take the base's tree from a diff, and close it."""
@@ -120,7 +115,7 @@ class Trees:
             if alone and not self._has_base:
                 self._take_tree(path)
             elif not alone:
-                self._git.run("bundle", "unbundle", str(path))
+                self.git.run("bundle", "unbundle", str(path))
         except GitError as error:
             raise TraceError(f"{what} cannot be read", why=_first_line(error)) from error
         finally:
@@ -132,7 +127,7 @@ class Trees:
         return bool(self._made)
 
     def _take_tree(self, path: Path) -> None:
-        git = self._git.with_index(self._folder / "base-index")
+        git = self.git.with_index(self._folder / "base-index")
         git.run("read-tree", "--empty")
         git.run("apply", "--cached", "--whitespace=nowarn", str(path))
         self._made = commit_of(git, git.line("write-tree"), "The base, redacted")
@@ -147,7 +142,7 @@ class Trees:
             raise TraceError(f"{sha!r} is no commit id")
         try:
             made = self._made if sha == self._base else ""
-            tree = CommitTree(self._git, sha, folder=self._folder / sha, made=made)
+            tree = CommitTree(self.git, sha, folder=self._folder / sha, made=made)
         except GitError as error:
             raise TraceError(f"{what} {sha} is not in the bundle", why=_first_line(error)) from error
         self._has_base = self._has_base or sha == self._base

@@ -115,16 +115,17 @@ async def revocations(store: TraceStore) -> list[dict[str, Any]]:
     """Every trace that was deleted or whose consent was narrowed, by id: for who has a copy of it."""
     found = [
         {"trace_id": row.trace_id, "at_ms": row.deleted_at_ms, "what": "deleted"}
-        async for row in _rows(store, "deleted")
+        async for row in all_rows(store, status="deleted")
     ]
-    async for row in _rows(store, None):
+    async for row in all_rows(store):
         withdrawn = row.metadata.get("withdrawn")
         if withdrawn:
             found.append({"trace_id": row.trace_id, "what": "consent", **withdrawn})
     return sorted(found, key=lambda each: str(each["trace_id"]))
 
 
-async def _rows(store: TraceStore, status: str | None) -> AsyncIterator[TraceRow]:
+async def all_rows(store: TraceStore, *, status: str | None = None) -> AsyncIterator[TraceRow]:
+    """Every trace of a status, newest first; by default each that was not deleted."""
     after: str | None = None
     while rows := await store.list_traces(after=after, limit=_PAGE, status=status):
         after = rows[-1].trace_id

@@ -13,8 +13,8 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, SchemaValidator
 
+from collector.config import IntakeLimits
 from collector.errors import IntakeError, TooLargeError
-from collector.intake.limits import IntakeLimits
 from collector.intake.strict_json import BODY, check_json, parse_json, spelled
 from tracer.capture.events import EVENT_TYPES, PAYLOADS, Event, Payload, blob_fields
 from tracer.capture.fields import LAST_MS

@@ -56,12 +56,13 @@ def read_reply(text: str, packet: Packet) -> Read:
     try:
         reply = Reply.model_validate_json(text, strict=True)
     except ValidationError as error:
-        return Read(None, _told(error))
+        # Place and rule of each fault; the reply's own words (a key it made up) are not repeated.
+        found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
+        return Read(None, tuple(f"{_place(fault['loc'])}: {fault['type']}" for fault in found))
     dimensions = dimensions_of(reply)
-    problems = tuple(problem for name, scored in dimensions.items() for problem in _uncited(name, scored, packet))
-    grounded = {
-        name: scored for name, scored in dimensions.items() if scored and not any(_uncited(name, scored, packet))
-    }
+    faults = {name: _uncited(name, scored, packet) for name, scored in dimensions.items() if scored is not None}
+    problems = tuple(fault for fault in faults.values() if fault)
+    grounded = {name: scored for name, scored in dimensions.items() if scored and not faults[name]}
     return Read(
         Opinion(
             scores={name: grounded[name].score if name in grounded else None for name in dimensions},
@@ -75,19 +76,11 @@ def read_reply(text: str, packet: Packet) -> Read:
     )
 
 
-def _uncited(name: str, scored: Scored | None, packet: Packet) -> tuple[str, ...]:
-    if scored is None:
-        return ()
+def _uncited(name: str, scored: Scored, packet: Packet) -> str:
     if not scored.event_ids:
-        return (f"{name} cites no event",)
+        return f"{name} cites no event"
     unknown = [event_id for event_id in scored.event_ids if event_id not in packet.event_ids]
-    return (f"{name} cites {len(unknown)} event ids that are not in the record",) if unknown else ()
-
-
-def _told(error: ValidationError) -> tuple[str, ...]:
-    """Place and rule of each fault; the reply's own words (a key it made up) are not repeated."""
-    faults = error.errors(include_url=False, include_input=False, include_context=False)
-    return tuple(f"{_place(fault['loc'])}: {fault['type']}" for fault in faults)[:_MOST_PROBLEMS]
+    return f"{name} cites {len(unknown)} event ids that are not in the record" if unknown else ""
 
 
 def _place(parts: tuple[int | str, ...]) -> str:

@@ -91,7 +91,10 @@ class Proof:
                 "pass_to_pass": sum(row.before == row.after == "passed" for row in self.rows),
                 **{name: len(found) for name, found in lists.items()},
             },
-            "tests": [_row_json(row) for row in ranked[:most_rows]],
+            "tests": [
+                {"id": row.id, "before": row.before, "after": row.after, "touched": row.touched, "flaky": row.flaky}
+                for row in ranked[:most_rows]
+            ],
             "tests_left_out": max(len(self.rows) - most_rows, 0),
         }
 
@@ -251,7 +254,3 @@ def _touched(test: CaseResult, tests_changed: tuple[str, ...]) -> bool:
 def _rank(row: Row) -> tuple[int, str]:
     interest = [row.fixed, row.broken, row.flaky, row.after in _BAD, row.touched]
     return (interest.index(True) if True in interest else len(interest), row.id)
-
-
-def _row_json(row: Row) -> dict[str, JsonValue]:
-    return {"id": row.id, "before": row.before, "after": row.after, "touched": row.touched, "flaky": row.flaky}

@@ -213,7 +213,10 @@ class TestsStep:
         invocation = self._invocation(phase, begun, outcome)
         if own is not None:
             invocation["command"] = own.shown
-        invocation |= {**await self._streams(outcome), "report_blob_id": await self._report(outcome)}
+        # The first report that came back; it holds the output of failed tests, so consent to output is asked.
+        told = next(iter(outcome.reports.values()), None)
+        blob_id = await self.keep(told, from_program=True) if told is not None else None
+        invocation |= {**await self._streams(outcome), "report_blob_id": blob_id}
         note: dict[str, JsonValue] = {"invocation_id": invocation["invocation_id"], **_shown(outcome)}
         if (tests := report.tests if reading in {"read", "no_tests"} else None) is not None:
             note["tests"] = {**report.counts}
@@ -410,12 +413,6 @@ class TestsStep:
     async def _streams(self, outcome: Outcome) -> dict[str, JsonValue]:
         streams = {"stdout_blob_id": outcome.stdout, "stderr_blob_id": outcome.stderr}
         return {name: await self.keep(data, from_program=True) if data else None for name, data in streams.items()}
-
-    async def _report(self, outcome: Outcome) -> JsonValue:
-        """The first report that came back; it holds the output of failed tests, so consent to output is asked."""
-        for data in outcome.reports.values():
-            return await self.keep(data, from_program=True)
-        return None
 
     async def _sure(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
         """Try again where the sandbox, not the program, failed."""

@@ -17,8 +17,8 @@ import orjson
 
 from collector.client.events import acceptable
 from collector.client.spool import Draft, Spool
+from collector.config import IntakeLimits
 from collector.final.replay import LEFT_OUT
-from collector.intake.limits import IntakeLimits
 from collector.recorder.begin import head_commit
 from collector.recorder.files import FileTracker, body
 from runner.workspace.git.repository import Git, GitError

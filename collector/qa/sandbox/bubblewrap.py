@@ -47,12 +47,8 @@ async def end_below(pid: int) -> None:
         for entry in members[:_AT_ONCE]:  # the oldest first: the keeper, then the namespace's first process
             send_signal(entry, signal.SIGKILL)
         await asyncio.sleep(_PAUSE_S)
-        members = [entry for entry in members if entry.pid != pid and _lives(entry)]
-
-
-def _lives(entry: ProcessEntry) -> bool:
-    now = entry_of(entry.pid)
-    return now is not None and now.start == entry.start
+        found = [(entry, entry_of(entry.pid)) for entry in members if entry.pid != pid]
+        members = [entry for entry, now in found if now is not None and now.start == entry.start]
 
 
 def _members(pid: int) -> list[ProcessEntry]:

@@ -90,11 +90,11 @@ def run_arguments(
 
 
 class ContainerSandbox:
-    """One engine. `pull` lets it fetch an image that is not there; `program` is its command line."""
+    """One engine. `pull` lets it fetch an image that is not there."""
 
-    def __init__(self, engine: Literal["docker", "podman"], *, pull: bool = False, program: str | None = None) -> None:
+    def __init__(self, engine: Literal["docker", "podman"], *, pull: bool = False) -> None:
         self.engine = engine
-        self._program = program or engine
+        self._command = (engine, "--log-level=error")
         self._pull = pull
         self._environment = command_environment(extra_names=_ENVIRONMENT)
         self._facts: dict[str, SandboxFacts] = {}
@@ -134,8 +134,7 @@ class ContainerSandbox:
         name, word = f"pm-qa-{short_token(16)}", short_token(32)
         lives_s = job.limits.time_s + SETUP_LIMIT_S + _MARGIN_S
         argv = [
-            self._program,
-            *self._global(),
+            *self._command,
             *run_arguments(
                 self.engine,
                 job,
@@ -158,9 +157,7 @@ class ContainerSandbox:
             ) as process:
                 try:
                     heard = await talk(process, job, word=word)
-                    outcome = outcome_of(heard, job)
-                    if outcome is None:
-                        outcome = await self._unsaid(name, heard, process)
+                    outcome = outcome_of(heard, job) or await self._unsaid(name, heard, process)
                 finally:
                     draining = asyncio.create_task(_drain(process))  # a full pipe would hold the engine up
                     try:
@@ -168,7 +165,7 @@ class ContainerSandbox:
                     finally:
                         draining.cancel()
         except OSError as error:
-            raise _broken(self.engine, f"{self._program}: {error.strerror}") from error
+            raise _broken(self.engine, f"{self.engine}: {error.strerror}") from error
         return outcome
 
     async def _unsaid(self, name: str, heard: Talk, process: Process) -> Outcome:
@@ -247,16 +244,11 @@ class ContainerSandbox:
     async def _ask(self, *arguments: str) -> str:
         done = await self._call(*arguments)
         if not done.ok:
-            raise _broken(self.engine, _last_line(done.text) or f"{self._program} {arguments[0]} failed")
+            raise _broken(self.engine, _last_line(done.text) or f"{self.engine} {arguments[0]} failed")
         return done.text
 
     async def _call(self, *arguments: str, limit_s: float = _ENGINE_LIMIT_S) -> ProcessResult:
-        return await run_command(
-            [self._program, *self._global(), *arguments], cwd="/", env=self._environment, timeout_s=limit_s
-        )
-
-    def _global(self) -> list[str]:
-        return ["--log-level=error"]
+        return await run_command([*self._command, *arguments], cwd="/", env=self._environment, timeout_s=limit_s)
 
 
 async def _drain(process: Process) -> None:

@@ -51,10 +51,7 @@ async def talk(
     watching = asyncio.create_task(_watch(heard, job.limits, watch))
     try:
         await asyncio.wait({hearing, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if hearing.done():
-            heard.cut = heard.cut or hearing.result()
-        else:
-            heard.cut = watching.result()
+        heard.cut = (hearing if hearing.done() else watching).result()
     finally:
         for task in (feeding, hearing, watching):
             task.cancel()

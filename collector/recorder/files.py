@@ -180,6 +180,10 @@ class FileTracker:
         """The stored form of a file's name: a secret may stand there too."""
         return os.fsdecode(self._store(os.fsencode(path)))
 
+    def _binary(self, path: str) -> bytes:
+        """The diff of a file whose content is not kept."""
+        return b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((quoted(self._told(path)),) * 4)
+
     def changed_paths(self) -> list[str]:
         """What git says differs from the base commit, and every file known so far.
 
@@ -188,7 +192,8 @@ class FileTracker:
         tracked = self._named_by("diff", "--name-only", "--no-renames", "-z", self._base, "--")
         untracked = self._named_by("ls-files", "--others", "--exclude-standard", "-z") - self.known.keys()
         if self.untouched_ns is not None:
-            untracked = {path for path in untracked if self._changed_ns(path) >= self.untouched_ns}
+            looks = {path: look_at(self._full(path)).look for path in untracked}
+            untracked = {path for path, look in looks.items() if (look[2] if look else 0) >= self.untouched_ns}
         return sorted({*self.known, *tracked, *untracked})
 
     def untracked(self) -> tuple[int, int]:
@@ -211,10 +216,6 @@ class FileTracker:
         except GitError:
             return set()
         return {path for path in map(_text, said.split(b"\0")) if path}
-
-    def _changed_ns(self, path: str) -> int:
-        look = look_at(self._full(path)).look
-        return look[2] if look is not None else 0
 
     def _full(self, path: str) -> str:
         return os.path.join(self._git.top, path)  # noqa: PTH118 - many files, each time
@@ -280,8 +281,7 @@ class FileTracker:
             before, why = self._object(entry.ids[0])
             after, why_after = self._object(entry.ids[1])
             if why or why_after:
-                name = quoted(self._told(path))
-                parts.append(b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4))
+                parts.append(self._binary(path))
             else:
                 old, new = (mode if mode in _MODES else PLAIN for mode in entry.modes)
                 parts.append(make_patch(self._told(path), before, after, modes=(old, new)))
@@ -296,8 +296,7 @@ class FileTracker:
             data = self._git.run("cat-file", "blob", object_id)
         except (GitError, ValueError):
             return None, "unreadable"
-        why = self._unfit(data)
-        return (None, why) if why else (self._store(data), "")
+        return self._fitted(data)
 
     def not_ignored(self, paths: Iterable[str]) -> list[str]:
         """`paths` without ignored, never recorded and foreign ones (other repositories, links); none if git fails."""
@@ -320,11 +319,8 @@ class FileTracker:
 
     def observe(self, paths: Iterable[str], *, actor: Mapping[str, Any], context: Mapping[str, Any]) -> list[Draft]:
         """Drafts for the files among `paths` that differ from what was last recorded."""
-        drafts: list[Draft] = []
-        for path in paths:
-            if not self._left_out(path):
-                drafts += self._observed(path, actor, context)
-        return drafts
+        wanted = (path for path in paths if not self._left_out(path))
+        return [draft for path in wanted for draft in self._observed(path, actor, context)]
 
     def snapshot(self, paths: Iterable[str], reason: Reason, *, context: Mapping[str, Any]) -> list[Draft]:
         """A snapshot draft of each of `paths` in the form last recorded; files that are gone or not kept have none."""
@@ -394,16 +390,14 @@ class FileTracker:
     ) -> list[Draft]:
         """The edit of a file that is not kept: named, with its size, no patch; a later snapshot holds it again."""
         self._note(path, content)
-        name = quoted(self._told(path))
-        reason = content.why or _NOT_BEFORE
         payload = {
             "file_path": self._told(path),
             "edit_kind": "patch",
             "patch_format": "unified_diff",
-            "patch": (b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4)).decode(),
+            "patch": self._binary(path).decode(),
             "pre_hash": blob_id_of(before) if before is not None else None,
             "post_hash": None,
-            "content_left_out": reason,
+            "content_left_out": content.why or _NOT_BEFORE,
             "byte_length": content.size,
         }
         drafts = [Draft(type="file_edit", payload=payload, actor=actor, context=context)]
@@ -439,8 +433,7 @@ class FileTracker:
                 return Content(look, None, f"cannot be read: {error.strerror}", size)
             if look_at(full).look != look:
                 continue  # it was being written
-            why = self._unfit(data)
-            return Content(look, None if why else self._store(data), why, size, mode)
+            return Content(look, *self._fitted(data), size, mode)
         return None  # written all the time: the next look finds it
 
     def _at_base(self, path: str) -> tuple[bytes | None, str, str]:
@@ -459,8 +452,12 @@ class FileTracker:
             data = self._git.run("cat-file", "--filters", name)
         except GitError:
             return None, "", PLAIN
+        return *self._fitted(data), mode
+
+    def _fitted(self, data: bytes) -> tuple[bytes | None, str]:
+        """The stored form of a content, or why it is not kept."""
         why = self._unfit(data)
-        return (None, why, mode) if why else (self._store(data), "", mode)
+        return (None, why) if why else (self._store(data), "")
 
     def _unfit(self, data: bytes) -> str:
         """Why this content is not kept, or nothing. What is no text cannot be redacted."""

@@ -150,7 +150,7 @@ class CollectorClient:
         self.address = checked_address(address, allow_http=allow_http)
         self.token = token
         self.patience_s = patience_s
-        self._http: httpx2.AsyncClient | None = None
+        self._http: httpx2.AsyncClient  # within `async with`
 
     async def __aenter__(self) -> Self:
         import httpx2  # 180 ms: only commands that talk to a collector pay it
@@ -168,9 +168,7 @@ class CollectorClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
+        await self._http.aclose()
 
     async def create(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """POST /traces: {trace_id, ingest_key}; with a `trace_id` of our own it may be repeated."""
@@ -236,10 +234,9 @@ class CollectorClient:
         """GET /traces/{id}: the document in pieces; nothing of it is held here."""
         import httpx2
 
-        http = self._opened()
         path = f"/traces/{trace_id}?view={view}&blobs={blobs}"
         try:
-            async with http.stream("GET", path, headers=_bearer(key)) as answer:
+            async with self._http.stream("GET", path, headers=_bearer(key)) as answer:
                 if answer.status_code >= 400:
                     raise refusal(
                         answer.status_code,
@@ -268,13 +265,12 @@ class CollectorClient:
         """The answer's body; passing trouble is waited out. `body` may be a file."""
         import httpx2
 
-        http = self._opened()
         began, pause = monotonic(), _FIRST_PAUSE_S
         while True:
             until = began + self.patience_s
             try:
                 content = _pieces(body) if isinstance(body, Path) else body
-                answer = await http.request(method, path, content=content, headers={**headers, **_bearer(key)})
+                answer = await self._http.request(method, path, content=content, headers={**headers, **_bearer(key)})
             except httpx2.TransportError as error:
                 trouble: Exception = unreachable(self.address, error)
                 wait = pause
@@ -291,11 +287,6 @@ class CollectorClient:
                 raise trouble
             await asyncio.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
-
-    def _opened(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            raise RuntimeError("CollectorClient is used inside `async with`")
-        return self._http
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:

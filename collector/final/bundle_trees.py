@@ -152,25 +152,21 @@ class Trees:
         """The id of `base`'s tree with the replayed files in it; None while one of them is not known."""
         if any(not (isinstance(state.content, bytes) or state.content is None) for state in files.values()):
             return None
+        git = base.git.with_index(self._folder / "index")
+        gone, lines = [], []
         try:
-            return self._put_together(base, files)
+            git.run("read-tree", base.tree_id)
+            for path, state in files.items():
+                if isinstance(state.content, bytes):
+                    written = git.run("hash-object", "-w", "--stdin", f"--path={path}", stdin=state.content)
+                    lines.append(f"{_mode(base, path, state)} {os.fsdecode(written).strip()}\t{path}")
+                elif path in base.entries:
+                    gone.append(f"0 {'0' * len(base.tree_id)}\t{path}")
+            lines = gone + lines  # a folder may stand where a file was
+            git.run("update-index", "-z", "--index-info", stdin=b"".join(os.fsencode(line) + b"\0" for line in lines))
+            return git.line("write-tree")
         except GitError as error:
             raise TraceError("the final tree cannot be put together", why=_first_line(error)) from error
-
-    def _put_together(self, base: CommitTree, files: Mapping[str, FileState]) -> str:
-        git = base.git.with_index(self._folder / "index")
-        git.run("read-tree", base.tree_id)
-        null = "0" * len(base.tree_id)
-        gone, lines = [], []
-        for path, state in files.items():
-            if isinstance(state.content, bytes):
-                object_id = os.fsdecode(git.run("hash-object", "-w", "--stdin", f"--path={path}", stdin=state.content))
-                lines.append(f"{_mode(base, path, state)} {object_id.strip()}\t{path}")
-            elif path in base.entries:
-                gone.append(f"0 {null}\t{path}")
-        lines = gone + lines  # a folder may stand where a file was
-        git.run("update-index", "-z", "--index-info", stdin=b"".join(os.fsencode(line) + b"\0" for line in lines))
-        return git.line("write-tree")
 
     def write_out(self, base: CommitTree | None, files: Mapping[str, FileState], target: Path) -> int:
         """Write the rebuilt tree into the new folder `target`; how many files. Links and submodules are left out."""

@@ -55,11 +55,6 @@ class Reply(_Strict):
     flags: Annotated[list[Literal["hallucination_risk", "missing_steps", "unsafe_suggestion"]], Field(max_length=10)]
 
 
-def dimensions_of(reply: Reply) -> dict[str, Scored | None]:
-    """The seven dimensions of a reply by name, the optional one last."""
-    return {name: getattr(reply, name) for name in DIMENSIONS}
-
-
 def repair_prompt(problems: tuple[str, ...]) -> str:
     """What the one repair asks: the problems (all in our words) and the whole answer again."""
     listed = "\n".join(f"- {problem}" for problem in problems[:20])

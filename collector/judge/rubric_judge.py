@@ -42,12 +42,11 @@ class _Vote:
 
 
 class RubricJudge:
-    """Scores packets by rubric v1 with `votes` independent answers of `model`, asked for one at a time or together."""
+    """Scores packets by rubric v1 with `votes` independent answers of `model`, asked for together."""
 
-    def __init__(self, model: JudgeModel, *, votes: int = 1, together: bool = True) -> None:
+    def __init__(self, model: JudgeModel, *, votes: int = 1) -> None:
         self._model = model
         self._votes = votes
-        self._together = together
 
     @property
     def identity(self) -> str:
@@ -75,8 +74,6 @@ class RubricJudge:
         await self._model.close()
 
     async def _gather(self, packet: Packet) -> list[_Vote]:
-        if not self._together:
-            return [await self._vote(packet, number) for number in range(self._votes)]
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._vote(packet, number)) for number in range(self._votes)]

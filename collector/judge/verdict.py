@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from collector.judge.packet import Packet
 from collector.judge.port import WIRE_DIMENSIONS, Exchange, JudgeResult
-from collector.judge.rubric import OPTIONAL_DIMENSION, RUBRIC_VERSION, Reply, Scored, dimensions_of
+from collector.judge.rubric import DIMENSIONS, OPTIONAL_DIMENSION, RUBRIC_VERSION, Reply, Scored
 from tracer.capture.document import JudgeFlag
 
 _FLAGS: tuple[str, ...] = get_args(JudgeFlag)  # in the order they are written
@@ -59,7 +59,7 @@ def read_reply(text: str, packet: Packet) -> Read:
         # Place and rule of each fault; the reply's own words (a key it made up) are not repeated.
         found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
         return Read(None, tuple(f"{_place(fault['loc'])}: {fault['type']}" for fault in found))
-    dimensions = dimensions_of(reply)
+    dimensions: dict[str, Scored | None] = {name: getattr(reply, name) for name in DIMENSIONS}
     faults = {name: _uncited(name, scored, packet) for name, scored in dimensions.items() if scored is not None}
     problems = tuple(fault for fault in faults.values() if fault)
     grounded = {name: scored for name, scored in dimensions.items() if scored and not faults[name]}

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 from pydantic import JsonValue
@@ -34,7 +34,6 @@ from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import SandboxError
 from tracer.redaction.cuts import beginning
 
-_T = TypeVar("_T")
 Phase = Literal["base", "head"]
 Progress = Callable[[str], None]
 """Takes a line about what happens."""
@@ -161,7 +160,7 @@ class TestsStep:
         """A tree's tar with what the build commands leave in it, in place of the tar; None where they fail."""
         saved = source.with_stem(f"{source.stem}-built")
         job = self._build_job(source, saved, lines=self.plan.build, network=self.plan.build_network, label="build")
-        outcome = await self._sure(lambda: self.sandbox.run(job))
+        outcome = await self._sure(job)
         self.progress(f"tests: build of {label} {_word(outcome)}")
         source.unlink()
         return saved if outcome.passed and outcome.saved else None, outcome
@@ -184,7 +183,7 @@ class TestsStep:
         for key, paths in ways.items():
             await self.code.write_tar(tree, source, paths=paths)
             job = self._build_job(source, saved, lines=self.plan.setup, network=network, label="setup")
-            outcome = await self._sure(lambda: self.sandbox.run(job))  # noqa: B023 - awaited here
+            outcome = await self._sure(job)
             notes.append({"phase": "setup", **_shown(outcome), **await self._streams(outcome)})
             self.progress(f"tests: setup {_word(outcome)}")
             if outcome.passed and outcome.saved:
@@ -237,7 +236,7 @@ class TestsStep:
         )
         if plan.told_by_output:
             job = replace(job, limits=replace(job.limits, keep_bytes=_TOLD_OUTPUT))
-        outcome = await self._sure(lambda: self.sandbox.run(job))
+        outcome = await self._sure(job)
         output = outcome.stdout + b"\n" + outcome.stderr if plan.told_by_output else b""
         return outcome, read_reports(outcome.reports, output=output, root=WORKSPACE)
 
@@ -414,11 +413,11 @@ class TestsStep:
         streams = {"stdout_blob_id": outcome.stdout, "stderr_blob_id": outcome.stderr}
         return {name: await self.keep(data, from_program=True) if data else None for name, data in streams.items()}
 
-    async def _sure(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
-        """Try again where the sandbox, not the program, failed."""
+    async def _sure(self, job: Job) -> Outcome:
+        """Run it, again where the sandbox, not the program, failed."""
         for wait in (*self.settings.waits_s, None):
             try:
-                return await attempt()
+                return await self.sandbox.run(job)
             except SandboxError as error:
                 if wait is None:
                     raise

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from collector.client.spool import Draft
 from collector.patches import make_patch, tree_patch
 from runner.workspace.git.repository import Git, GitError, parse_raw
-from tracer.blobs import DirectoryBlobs, blob_id_of
+from tracer.blobs import DirectoryBlobs, blob_id_of, text_of
 from tracer.redaction.marks import MARKER
 from tracer.unified_diff import quoted
 
@@ -118,12 +118,8 @@ _MODES: Final = (PLAIN, EXECUTABLE)
 
 def body(name: str, data: bytes, blobs: DirectoryBlobs) -> dict[str, Any]:
     """A content as a payload's field: inline (`patch`) where it is short text, else as a blob (`patch_blob_id`)."""
-    if len(data) <= INLINE and b"\0" not in data:
-        try:
-            return {name: data.decode("utf-8")}
-        except UnicodeDecodeError:
-            pass
-    return {f"{name}_blob_id": blobs.put_bytes(data)}
+    text = text_of(data, probe=INLINE) if len(data) <= INLINE else None
+    return {name: text} if text is not None else {f"{name}_blob_id": blobs.put_bytes(data)}
 
 
 class FileTracker:
@@ -463,13 +459,7 @@ class FileTracker:
         """Why this content is not kept, or nothing. What is no text cannot be redacted."""
         if b"\0" in data:
             return "binary"
-        if not self.text_only:
-            return ""
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError:
-            return "no UTF-8 text"
-        return ""
+        return "no UTF-8 text" if self.text_only and text_of(data) is None else ""
 
 
 def _with(draft: Draft, **more: Any) -> Draft:
@@ -478,7 +468,4 @@ def _with(draft: Draft, **more: Any) -> Draft:
 
 def _text(name: bytes) -> str:
     """A path as text; one that is not UTF-8 becomes empty: it cannot be named in JSON."""
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        return ""
+    return text_of(name) or ""

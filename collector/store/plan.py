@@ -126,14 +126,13 @@ def check_open(trace_id: str, status: str | None, *, doing: str = "take events")
         )
 
 
-def check_limits(row: TraceRow | tuple[int, int], *, events: int, size: int, limits: TraceLimits | None) -> None:
-    """Raise `TooLargeError` if the trace would grow beyond its limits; `row` or (event_count, byte_count)."""
+def check_limits(held: tuple[int, int], *, events: int, size: int, limits: TraceLimits | None) -> None:
+    """Raise `TooLargeError` if the trace, which holds so many events and bytes, would grow beyond its limits."""
     if limits is None:
         return
-    count, held = (row.event_count, row.byte_count) if isinstance(row, TraceRow) else row
-    if count + events > limits.events:
+    if held[0] + events > limits.events:
         raise TooLargeError("the trace has too many events", place="events", rule="trace_events", limit=limits.events)
-    if held + size > limits.size:
+    if held[1] + size > limits.size:
         raise TooLargeError("the trace is too large", place="events", rule="trace_bytes", limit=limits.size)
 
 

@@ -466,14 +466,14 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             await task
 
 
-async def keep_collecting(collector: Collector, *, every_s: float = _COLLECT_S) -> None:
+async def keep_collecting(collector: Collector) -> None:
     """Remove what no trace holds, again and again, until cancelled: contents of deleted traces too."""
     while True:
         try:
             await collector.collect_garbage()
         except PmError as error:  # a store that is away is no defect: its words, without where they came from
             _LOG.warning("contents that no capture holds cannot be removed: %s", error.line)
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(_COLLECT_S)
 
 
 async def work_from_queue(

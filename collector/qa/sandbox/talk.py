@@ -7,8 +7,8 @@ stream that writes more than it may cuts the run. It never ends the sandbox itse
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -74,7 +74,7 @@ async def _hear(process: Process, job: Job, heard: Talk) -> Cut | None:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(SETUP_LIMIT_S) as clock:
-            with _saving(job.save) as target:
+            with job.save.open("wb") if job.save is not None else nullcontext() as target:
                 async for chunk in process.chunks():
                     before = heard.frames.stage
                     text, archive = heard.frames.feed(chunk)
@@ -111,15 +111,6 @@ async def _take(heard: Talk, archive: bytes, target: BinaryIO | None, limits: Li
         heard.archive += archive
         return
     heard.archive_whole = False
-
-
-@contextmanager
-def _saving(path: Path | None) -> Iterator[BinaryIO | None]:
-    if path is None:
-        yield None
-        return
-    with path.open("wb") as file:
-        yield file
 
 
 async def _watch(heard: Talk, limits: Limits, watch: Callable[[], Awaitable[Cut | None]] | None) -> Cut:

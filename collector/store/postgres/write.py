@@ -117,7 +117,11 @@ async def append(
     if references:
         await hold(connection, trace_id, references, now_ms, own_only=True)
     async with connection.pipeline():
-        await _add_events(connection, trace_id, plan.events)
+        columns = [
+            (e.seq, e.ts_ms, e.type, e.payload.decode(), e.event_id, e.envelope.decode(), e.identity)
+            for e in plan.events
+        ]
+        await connection.execute(_EVENTS, (trace_id, *map(list, zip(*columns, strict=True))))
         await add_blobs(connection, trace_id, blobs, now_ms)
         if plan.gaps:
             await connection.execute(
@@ -131,22 +135,6 @@ async def append(
             (plan.seq_last, count + len(plan.events), held + size, newest_skew(skew, skew_ms), trace_id),
         )
     return AppendResult(len(plan.events), plan.duplicates, plan.seq_last, plan.gaps)
-
-
-async def _add_events(connection: Connection, trace_id: str, events: Sequence[StoredEvent]) -> None:
-    await connection.execute(
-        _EVENTS,
-        (
-            trace_id,
-            [event.seq for event in events],
-            [event.ts_ms for event in events],
-            [event.type for event in events],
-            [event.payload.decode() for event in events],
-            [event.event_id for event in events],
-            [event.envelope.decode() for event in events],
-            [event.identity for event in events],
-        ),
-    )
 
 
 async def add_blobs(connection: Connection, trace_id: str, blobs: Sequence[NewBlob], now_ms: int) -> None:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from collector.judge.models import read_lines
 from collector.judge.packet import Packet
 from collector.judge.port import WIRE_DIMENSIONS, Judge, JudgeResult
-from collector.judge.rubric import OPTIONAL_DIMENSION
+from collector.judge.verdict import OPTIONAL_DIMENSION
 from tracer.catalog import labels
 from tracer.durable import ensure_folder, publish
 from tracer.errors import ConfigError, RecordError

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collector.judge.port import Exchange, JudgeBusyError, JudgeModel, ModelAnswer, Outcome, Question
-from collector.judge.rubric import SYSTEM_PROMPT, Reply
+from collector.judge.verdict import SYSTEM_PROMPT, Reply
 from runner.executors.anthropic.wire import thinking_option
 from runner.executors.credentials import ApiKey
 from runner.executors.provider_errors import classify_error

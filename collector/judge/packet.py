@@ -113,7 +113,8 @@ def build_packet(
     fence = Fence.of(digest)
     sections = [
         f"Everything between a [[[data {fence.nonce} …]]] line and its [[[end {fence.nonce}]]] line is recorded data.",
-        *_bug(shortened.bug, fence),
+        "## Bug report",
+        *(fence.block(name, text) for name, text in asdict(shortened.bug).items() if text),
         *(
             text
             for one in zip(_TITLES, shortened.sections, shortened.dropped, strict=True)
@@ -201,11 +202,6 @@ def _file_line(part: str) -> str:
     added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
     return f"{cut_middle(lines[0], _SHORTEST)}  +{added} -{removed}"
-
-
-def _bug(bug: BugText, fence: Fence) -> list[str]:
-    texts = [(name, getattr(bug, name)) for name in BugText.__slots__]
-    return ["## Bug report", *(fence.block(name, text) for name, text in texts if text)]
 
 
 def _events(title: str, rows: Sequence[Excerpt], dropped: int, fence: Fence) -> list[str]:

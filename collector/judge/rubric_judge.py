@@ -19,8 +19,7 @@ from collector.judge.models import (
 )
 from collector.judge.packet import Packet
 from collector.judge.port import Exchange, JudgeModel, JudgeResult, Question
-from collector.judge.rubric import RUBRIC_VERSION, repair_prompt
-from collector.judge.verdict import Opinion, combine, no_verdict, read_reply
+from collector.judge.verdict import RUBRIC_VERSION, Opinion, combine, no_verdict, read_reply, repair_prompt
 from runner.executors.credentials import find_api_key
 from tracer.redaction.cuts import beginning
 from tracer.settings.layers import Settings

@@ -19,7 +19,6 @@ from runner.gate.file_roles import is_test_file
 
 Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_report", "steered"]
 ABSENT: Final = "absent"
-_WEAK: Final = 50
 _BAD: Final = frozenset({"failed", "error"})
 
 
@@ -153,27 +152,6 @@ def are_several(passed: Mapping[str, Collection[str]]) -> bool:
     """Whether parts of the fix mend different tests by themselves; `passed` has the tests by the part applied alone."""
     sets = [set(tests) for tests in passed.values() if tests]
     return any(one.isdisjoint(other) for number, one in enumerate(sets) for other in sets[:number])
-
-
-def flags_of(
-    *,
-    told: Sequence[str],
-    several: bool,
-    strength: int | None,
-    cheated: Sequence[str],
-    refused: Sequence[str],
-    pinned: bool,
-) -> list[JsonValue]:
-    """What is doubtful about a proof, by name."""
-    found = {
-        "fix_in_report": bool(told),
-        "several_bugs": several,
-        "weak_tests": strength is not None and strength < _WEAK,
-        "cheatable": bool(cheated),
-        "too_narrow": bool(refused),
-        "image_not_pinned": not pinned,
-    }
-    return [name for name, holds in found.items() if holds]
 
 
 def _verdict(base: list[Run], head: list[Run], rows: tuple[Row, ...], *, told: bool) -> Verdict:

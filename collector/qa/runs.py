@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.dependencies import KeptLayers, lay_over, layer_key, pins_dependencies
 from collector.qa.profiles import Plan, Refusal
-from collector.qa.proof import Proof, Run, are_several, flags_of, prove, told_by_report
+from collector.qa.proof import Proof, Run, are_several, prove, told_by_report
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
 from collector.qa.settings import QaSettings
@@ -38,6 +38,7 @@ Phase = Literal["base", "head"]
 Progress = Callable[[str], None]
 """Takes a line about what happens."""
 _MOST_PARTS: Final = 4
+_WEAK: Final = 50
 _MADE: Final = (".pm-report/", "junit.xml", "node_modules/")  # removed before every run, or no part of a tree
 _CHEATS: Final = tuple(
     (str(row["name"]), {path: text.encode() for path, text in row["files"].items()})
@@ -261,14 +262,15 @@ class TestsStep:
         refused = [name for name, tree in fit if not fixed <= await self._passing(tree, own, name)]
         tried = noticed + len(survivors)
         strength = round(100 * noticed / tried) if tried else None
-        flags = flags_of(
-            told=told,
-            several=are_several(parts),
-            strength=strength,
-            cheated=cheated,
-            refused=refused,
-            pinned=bool(facts.pinned),
-        )
+        doubts = {
+            "fix_in_report": bool(told),
+            "several_bugs": are_several(parts),
+            "weak_tests": strength is not None and strength < _WEAK,
+            "cheatable": bool(cheated),
+            "too_narrow": bool(refused),
+            "image_not_pinned": not facts.pinned,
+        }
+        flags: list[JsonValue] = [name for name, holds in doubts.items() if holds]
         worth = "not tried" if strength is None else f"{noticed} of {tried} planted faults noticed"
         self.progress(f"tests: {worth}{'; ' if flags else ''}{', '.join(map(str, flags))}")
         return {

@@ -408,7 +408,7 @@ async def record_session(
             terminal.say(trouble)
         scribe = Scribe(spool, git, options, tell=terminal.say, gave_up=lock.release)
         watcher = Watcher(
-            git.top,
+            top=git.top,
             left_out=options.left_out,
             saved=lambda paths: scribe.put(Item("files", now_epoch_ms(), paths)),
             tell=terminal.say,

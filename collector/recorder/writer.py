@@ -231,7 +231,7 @@ class RecordWriter:
         self._tree = options.base_tree and options.snapshots
         self._base = str(spool.header["request"]["repo"]["commit_base"])
         self.files = FileTracker(
-            git,
+            git=git,
             base=self._base,
             blobs=spool.blobs,
             store=self.stored,

@@ -6,14 +6,14 @@ or a seq that is not beyond the last one, is a conflict; a skipped run of seq is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from collector.errors import EventConflictError, IntakeError, TooLargeError
-from collector.store.port import StoredEvent, TraceLimits, TraceRow
+from collector.store.port import NewBlob, StoredEvent, TraceLimits, TraceRow
 from tracer.errors import ConflictError, NotFoundError, TraceError
 
 TRACE_FIELDS: Final = tuple(field.name for field in fields(TraceRow))
@@ -40,6 +40,18 @@ def named_blobs(value: Any) -> frozenset[str]:
         elif isinstance(item, list):
             stack.extend(item)
     return frozenset(found)
+
+
+class Append(NamedTuple):
+    """The arguments of `TraceStore.append_events`, and the time."""
+
+    trace_id: str
+    events: Sequence[StoredEvent]
+    blobs: Sequence[NewBlob]
+    references: Collection[str]
+    skew_ms: int | None
+    limits: TraceLimits | None
+    now_ms: int
 
 
 class Plan(NamedTuple):

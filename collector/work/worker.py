@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -158,30 +158,24 @@ class SharedPace:
         await asyncio.sleep(max(float(row[0]), 0.0))
 
 
+@dataclass(kw_only=True)
 class EmbeddedWorker:
-    """Runs `checks` on pending traces, at most `parallel` at once; cancel `run` to end it."""
+    """Runs `checks` on pending traces, at most `parallel` at once; cancel `run` to end it.
 
-    def __init__(
-        self,
-        *,
-        store: TraceStore,
-        checks: Checks,
-        lock_file: Path | None = None,
-        parallel: int = 1,
-        poll_s: float = 2.0,
-        most_starts: int = MOST_STARTS,
-        first_delay_s: float = 5.0,
-        due: asyncio.Event | None = None,
-    ) -> None:
-        """`due` is set by whoever makes checks due (`Collector.due`); the worker clears it."""
-        self._store = store
-        self._checks = checks
-        self._lock = FileLock(lock_file) if lock_file is not None else None
-        self._parallel = parallel
-        self._poll_s = poll_s
-        self._most_starts = most_starts
-        self._factor = first_delay_s / delay_after(1)
-        self._nudged = due or asyncio.Event()
+    `due` is set by whoever makes checks due (`Collector.due`); the worker clears it.
+    """
+
+    store: TraceStore
+    checks: Checks
+    lock_file: Path | None = None
+    parallel: int = 1
+    poll_s: float = 2.0
+    most_starts: int = MOST_STARTS
+    first_delay_s: float = 5.0
+    due: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._lock = FileLock(self.lock_file) if self.lock_file is not None else None
         self._running: set[str] = set()
         self._not_before: dict[str, float] = {}
 
@@ -210,17 +204,17 @@ class EmbeddedWorker:
         return True
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
-        if len(self._running) >= self._parallel:
+        if len(self._running) >= self.parallel:
             return
         try:
-            pending = await self._store.pending_traces()
+            pending = await self.store.pending_traces()
         except PmError as error:
             _LOG.warning("pending traces cannot be looked up: %s", error.line)
             return
         now = clock.monotonic()
         self._not_before = {trace_id: due for trace_id, due in self._not_before.items() if due > now}
         for trace_id in pending:
-            if len(self._running) >= self._parallel:
+            if len(self._running) >= self.parallel:
                 return
             if trace_id not in self._running and trace_id not in self._not_before:
                 self._running.add(trace_id)
@@ -230,28 +224,28 @@ class EmbeddedWorker:
         try:
             attempt = await attempt_checks(
                 trace_id,
-                store=self._store,
-                checks=self._checks,
-                most_starts=self._most_starts,
-                delay=lambda starts: delay_after(starts) * self._factor,
+                store=self.store,
+                checks=self.checks,
+                most_starts=self.most_starts,
+                delay=lambda starts: delay_after(starts) * self.first_delay_s / _FIRST_DELAY_S,
             )
         except PmError as error:  # the store itself: nothing could be noted, so the next look decides
             _LOG.exception("the checks of trace %s could not be noted", trace_id)
-            attempt = Attempt("again", self._poll_s, str(error))
+            attempt = Attempt("again", self.poll_s, str(error))
         finally:
             self._running.discard(trace_id)
-            self._nudged.set()
+            self.due.set()
         if attempt.outcome == "again":
             self._not_before[trace_id] = clock.monotonic() + attempt.delay_s
 
     async def _rest(self) -> None:
         due = min(self._not_before.values(), default=float("inf")) - clock.monotonic()
         try:
-            async with asyncio.timeout(max(min(self._poll_s, due), 0.0)):
-                await self._nudged.wait()
+            async with asyncio.timeout(max(min(self.poll_s, due), 0.0)):
+                await self.due.wait()
         except TimeoutError:
             return
-        self._nudged.clear()
+        self.due.clear()
 
 
 _RECONCILE_S: Final = 60.0

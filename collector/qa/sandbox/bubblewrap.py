@@ -22,6 +22,7 @@ from collector.qa.sandbox.port import Guarantee, Job, Limits, Outcome, SandboxFa
 from collector.qa.sandbox.script import PROBE, WORKSPACE, held_from, process_limit, script_arguments
 from collector.qa.sandbox.talk import Cut, outcome_of, talk
 from runner.processes.bubblewrap import bubblewrap_command
+from runner.processes.command import run_command
 from runner.processes.environment import command_environment
 from runner.processes.process import Process
 from runner.processes.process_table import ProcessEntry, entry_of, send_signal, snapshot
@@ -237,17 +238,11 @@ class BubblewrapSandbox:
             held.append("pids")
         return SandboxFacts(
             name="bubblewrap",
-            version=await _version(),
+            version=(await run_command(["bwrap", "--version"], cwd="/")).text.rpartition(" ")[2].strip(),
             lesser=True,
             held=tuple(held),
             notes=(*_NOTES, *self._passed_over),
         )
-
-
-async def _version() -> str:
-    async with Process(["bwrap", "--version"], cwd="/") as process:
-        said = b"".join([chunk async for chunk in process.chunks()])
-    return said.decode("utf-8", "replace").rpartition(" ")[2].strip()
 
 
 def _own_tools() -> tuple[Path, ...]:

@@ -107,7 +107,9 @@ class ContainerSandbox:
         """What the engine holds with this image, seen from inside one container."""
         async with self._lock:
             if image not in self._facts:
-                version = await self._version()
+                # The server's version: a client alone (no daemon, no machine) is no engine.
+                form = "{{.Server.Version}}" if self.engine == "docker" else "{{.Client.Version}}"
+                version = (await self._ask("version", f"--format={form}")).strip()
                 await self._find_image(image)
                 self._facts[image] = await self._try_out(image, version)
             return self._facts[image]
@@ -188,11 +190,6 @@ class ContainerSandbox:
             duration_ms=int(1000 * (heard.ended - heard.started)),
             killed_for_memory=int(killed_for_memory == "true"),
         )
-
-    async def _version(self) -> str:
-        # The server's version: a client alone (no daemon, no machine) is no engine.
-        form = "{{.Server.Version}}" if self.engine == "docker" else "{{.Client.Version}}"
-        return (await self._ask("version", f"--format={form}")).strip()
 
     async def _find_image(self, image: str) -> None:
         form = "--format={{.Id}}{{range .RepoDigests}} {{.}}{{end}}"

@@ -21,7 +21,7 @@ import psycopg.types.json
 import psycopg_pool
 
 from collector.errors import OverloadedError
-from collector.store.plan import TRACE_FIELDS, named_blobs
+from collector.store.plan import TRACE_FIELDS, Append, named_blobs
 from collector.store.port import (
     AppendResult,
     AuditRow,
@@ -274,11 +274,8 @@ class PostgresStore:
         limits: TraceLimits | None = None,
     ) -> AppendResult:
         now = clock.now_epoch_ms()
-        return await self._write(
-            lambda c: write.append(
-                c, trace_id, events, blobs, references=references, skew_ms=skew_ms, limits=limits, now_ms=now
-            )
-        )
+        append = Append(trace_id, events, blobs, references, skew_ms, limits, now)
+        return await self._write(lambda c: write.append(c, append))
 
     async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
         rows = await self._rows(

@@ -12,6 +12,7 @@ from typing import Any, LiteralString, TypeAlias
 from psycopg import AsyncConnection
 
 from collector.store.plan import (
+    Append,
     blob_is_gone,
     check_limits,
     check_open,
@@ -27,9 +28,7 @@ from collector.store.port import (
     BlobRow,
     NewBlob,
     QaFact,
-    StoredEvent,
     TokenRow,
-    TraceLimits,
     TraceRow,
 )
 
@@ -84,17 +83,8 @@ async def create(connection: Connection, row: TraceRow, token: TokenRow, identit
     return added is not None
 
 
-async def append(
-    connection: Connection,
-    trace_id: str,
-    events: Sequence[StoredEvent],
-    blobs: Sequence[NewBlob],
-    *,
-    references: Collection[str],
-    skew_ms: int | None,
-    limits: TraceLimits | None,
-    now_ms: int,
-) -> AppendResult:
+async def append(connection: Connection, asked: Append) -> AppendResult:
+    trace_id, events, blobs, references, skew_ms, limits, now_ms = asked
     async with connection.pipeline():
         locked = await connection.execute(
             "SELECT status, seq_last, event_count, byte_count, clock_skew_ms FROM traces WHERE trace_id = %s"

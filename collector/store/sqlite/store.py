@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from collector.store.plan import TRACE_FIELDS, named_blobs
+from collector.store.plan import TRACE_FIELDS, Append, named_blobs
 from collector.store.port import (
     AppendResult,
     AuditRow,
@@ -251,7 +251,7 @@ class SqliteStore:
     ) -> AppendResult:
         now = clock.now_epoch_ms()
         size = sum([len(event.payload) for event in events]) + sum([len(blob.data or b"") for blob in blobs])
-        append = write.Append(trace_id, events, blobs, references, skew_ms, limits, now)
+        append = Append(trace_id, events, blobs, references, skew_ms, limits, now)
         return await self._writer.write_together(write.append_together, append, size=size)
 
     async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from collector.store.plan import (
+    Append,
     Plan,
     blob_is_gone,
     check_limits,
@@ -31,7 +32,6 @@ from collector.store.port import (
     QaFact,
     StoredEvent,
     TokenRow,
-    TraceLimits,
     TraceRow,
 )
 from collector.store.sqlite.blobs import (
@@ -82,18 +82,6 @@ _GAP: Final = "INSERT INTO trace_gaps (trace_id, from_seq, to_seq) VALUES (?, ?,
 _EVENTS: Final = by_rows(
     "events (trace_id, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity)", "(?, ?, ?, ?, ?, ?, ?, ?)"
 )
-
-
-class Append(NamedTuple):
-    """The arguments of `TraceStore.append_events`, and the time."""
-
-    trace_id: str
-    events: Sequence[StoredEvent]
-    blobs: Sequence[NewBlob]
-    references: Collection[str]
-    skew_ms: int | None
-    limits: TraceLimits | None
-    now_ms: int
 
 
 class _Head:

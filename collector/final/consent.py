@@ -85,13 +85,11 @@ async def covered(row: TraceRow, flags: Collection[str], store: TraceStore) -> s
                 named = named_blobs(orjson.loads(event.payload))
                 (found if event.type in _PRINTED else others).update(named)
         for fact in facts:
-            for run in (fact.result.get("tests") or {}).get("invocations") or ():
-                found |= set(named_blobs(run))
-            build = ((fact.result.get("tests") or {}).get("detail") or {}).get("build")
-            found |= set(named_blobs({"build": build}))
+            tests = fact.result.get("tests") or {}
+            found |= named_blobs([tests.get("invocations"), (tests.get("detail") or {}).get("build")])
     if "allow_llm_judge" in flags:
         for fact in facts:
-            found |= set(named_blobs({"judge": fact.result.get("judge")}))
+            found |= named_blobs(fact.result.get("judge"))
     if "store_raw_code" in flags:
         bundles = (row.metadata["repo"].get("bundle_blob_id"), (row.final_state or {}).get("bundle_blob_id"))
         found |= {blob_id for blob_id in bundles if blob_id}

@@ -208,13 +208,7 @@ class BubblewrapSandbox:
         said = heard.stderr.value().decode("utf-8", "replace").strip()
         if heard.frames.stage != "running":
             raise _broken(said[-500:] or "nothing was started")
-        return Outcome(
-            kind="escaped",
-            exit_code=None,
-            stdout=heard.stdout.value(),
-            stderr=heard.stderr.value(),
-            duration_ms=int(1000 * (heard.ended - heard.started)),
-        )
+        return heard.outcome("escaped")
 
     async def _try_out(self) -> SandboxFacts:
         missing = [name for name in ("bwrap", "prlimit") if shutil.which(name) is None]

@@ -181,15 +181,8 @@ class ContainerSandbox:
         killed_for_memory, _, code = shown.text.strip().rpartition("\n")[2].partition(" ")
         if not shown.ok or (killed_for_memory != "true" and code == str(_KILLED)):
             raise _broken(self.engine, "somebody else ended the container")
-        return Outcome(
-            kind="oom" if killed_for_memory == "true" else "escaped",
-            exit_code=None,
-            stdout=heard.stdout.value(),
-            stderr=heard.stderr.value(),
-            dropped_bytes=heard.stdout.dropped_bytes + heard.stderr.dropped_bytes,
-            duration_ms=int(1000 * (heard.ended - heard.started)),
-            killed_for_memory=int(killed_for_memory == "true"),
-        )
+        is_oom = killed_for_memory == "true"
+        return heard.outcome("oom" if is_oom else "escaped", killed_for_memory=int(is_oom))
 
     async def _find_image(self, image: str) -> None:
         form = "--format={{.Id}}{{range .RepoDigests}} {{.}}{{end}}"

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
-from collector.qa.sandbox.port import Job, Limits, Outcome
+from collector.qa.sandbox.port import Job, Limits, Outcome, OutcomeKind
 from collector.qa.sandbox.script import FrameReader, reports_of
 from runner.processes.bounded import BoundedOutput
 from runner.processes.process import Process
@@ -39,6 +39,18 @@ class Talk:
     cut: Cut | None = None
     started: float = 0.0
     ended: float = 0.0
+
+    def outcome(self, kind: OutcomeKind, *, exit_code: int | None = None, **more: Any) -> Outcome:
+        """How the command ended, with what it wrote and how long it took."""
+        return Outcome(
+            kind=kind,
+            exit_code=exit_code,
+            stdout=self.stdout.value(),
+            stderr=self.stderr.value(),
+            dropped_bytes=self.stdout.dropped_bytes + self.stderr.dropped_bytes,
+            duration_ms=int(1000 * max(self.ended - self.started, 0.0)) if self.started else 0,
+            **more,
+        )
 
 
 async def talk(
@@ -125,27 +137,15 @@ async def _watch(heard: Talk, limits: Limits, watch: Callable[[], Awaitable[Cut 
 def outcome_of(heard: Talk, job: Job) -> Outcome | None:
     """The outcome, or None where the script never came to speak its last words and nothing was cut."""
     stage, end = heard.frames.stage, heard.frames.end
-    stdout, stderr = heard.stdout.value(), heard.stderr.value()
-    dropped = heard.stdout.dropped_bytes + heard.stderr.dropped_bytes
-    spent = int(1000 * max(heard.ended - heard.started, 0.0)) if heard.started else 0
     if end is not None:
-        return Outcome(
-            kind="oom" if end.killed_for_memory and end.exit_code else "exit",
+        return heard.outcome(
+            "oom" if end.killed_for_memory and end.exit_code else "exit",
             exit_code=end.exit_code,
-            stdout=stdout,
-            stderr=stderr,
-            dropped_bytes=dropped,
-            duration_ms=spent,
             reports=reports_of(bytes(heard.archive)) if heard.archive and heard.archive_whole else {},
             saved=job.save is not None and heard.archive_whole and heard.saved_bytes > 0,
             killed_for_memory=end.killed_for_memory,
         )
-    if stage == "missing":
-        return Outcome(kind="missing", exit_code=None, stderr=stderr)
-    if stage == "unpack_failed":
-        return Outcome(kind="no_room", exit_code=None, stderr=stderr)
-    if heard.cut is not None and stage == "running":
-        return Outcome(
-            kind=heard.cut, exit_code=None, stdout=stdout, stderr=stderr, dropped_bytes=dropped, duration_ms=spent
-        )
-    return None
+    if stage in {"missing", "unpack_failed"}:
+        kind: OutcomeKind = "missing" if stage == "missing" else "no_room"
+        return Outcome(kind=kind, exit_code=None, stderr=heard.stderr.value())
+    return heard.outcome(heard.cut) if heard.cut is not None and stage == "running" else None

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from collector.judge.models import RecordedJudgeModel, RecordedReply
 from collector.judge.port import ModelAnswer, Question
-from collector.judge.rubric import DIMENSIONS
 from collector.judge.rubric_judge import RubricJudge
 from collector.judge.step import judge_trace
+from collector.judge.verdict import DIMENSIONS
 from collector.store.blobs import FolderBlobs
 from collector.store.port import TraceRow
 from collector.store.postgres.jobs import enqueue, install_queue

@@ -16,10 +16,9 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from collector.config import CollectorSettings
+from collector.config import IN_DATABASE, CollectorSettings
 from collector.errors import DeletedError, ForbiddenError, IntakeError, TooLargeError, no_consent, unknown_blob
 from collector.final.document import document_chunks, shown_qa, shown_row
-from collector.intake.limits import IN_DATABASE
 from collector.intake.metadata import (
     HELD,
     LOOK,
@@ -125,98 +124,6 @@ class Together:
                 each.done.set_result(outcome)
 
 
-class Upload(NamedTuple):
-    """What came: its bytes were found to be `submitted_id`."""
-
-    file: BinaryIO
-    submitted_id: str
-    byte_length: int
-    content_type: str
-    trace_id: str | None
-
-
-class StoredBlob(NamedTuple):
-    """A stored blob, and the id of what was sent: redaction makes them differ."""
-
-    row: BlobRow
-    submitted_id: str
-
-
-def row_of(blob: NewBlob) -> BlobRow:
-    """What is noted of a blob whose bytes are placed."""
-    uri = blob.storage_uri or f"db:{blob.blob_id}"
-    return BlobRow(blob.blob_id, uri, blob.content_type, blob.byte_len, blob.redaction)
-
-
-class Uploads:
-    """The way in to one store and its blobs."""
-
-    def __init__(self, store: TraceStore, blobs: CollectorBlobs, redactors: CaptureRedactors) -> None:
-        self._store = store
-        self._blobs = blobs
-        self._redactors = redactors
-
-    async def put(self, upload: Upload, rules: IntakeRules) -> StoredBlob:
-        """Store an upload by `rules`; raises as `Collector.put_blob`."""
-        limit = rules.limits.blob_bytes
-        if upload.byte_length > limit:
-            raise TooLargeError("the blob is too large", place=BODY, rule="blob_bytes", limit=limit)
-        upload.file.seek(0)
-        if upload.byte_length > HELD:
-            return await self._put_long(upload, rules)
-        data = upload.file.read()
-        blob = await asyncio.to_thread(
-            prepare_upload, data, content_type=upload.content_type, rules=rules, redactors=self._redactors
-        )
-        async with self._store.blob_gate():
-            blob = await self.placed(blob)
-            row = row_of(blob)
-            await self._store.put_blob_row(
-                row, trace_id=upload.trace_id, submitted_id=upload.submitted_id, data=blob.data
-            )
-        return StoredBlob(row, upload.submitted_id)
-
-    async def put_result(
-        self, data: bytes, content_type: str, trace_id: str, rules: IntakeRules, *, from_program: bool
-    ) -> str:
-        """Store what a check made; its blob id. See `Collector.keep_result`."""
-        text = data.decode("utf-8", "replace").replace("\0", "\ufffd").encode()  # a program's bytes need not be text
-        if from_program and not rules.store_terminal_output:
-            content_id = f"sha256:{hashlib.sha256(data).hexdigest()}"
-            blob = tombstone(
-                reason="store_terminal_output", content_id=content_id, byte_length=len(data), key=rules.key
-            )
-        else:
-            blob = await asyncio.to_thread(
-                prepare_blob, text, content_type=content_type, rules=rules, redactors=self._redactors
-            )
-        async with self._store.blob_gate():
-            blob = await self.placed(blob)
-            await self._store.put_blob_row(row_of(blob), trace_id=trace_id, data=blob.data)
-        return blob.blob_id
-
-    async def _put_long(self, upload: Upload, rules: IntakeRules) -> StoredBlob:
-        """Store a long binary upload (a bundle) as it is, in bounded memory."""
-        if rules.redacting:
-            if not looks_binary(upload.file.read(LOOK)):
-                raise TooLargeError("the text is too large", place=BODY, rule="text_bytes", limit=HELD)
-            if not rules.store_raw_code:
-                raise no_consent("content that is no text cannot be redacted", BODY)
-        async with self._store.blob_gate():
-            blob_id = await self._blobs.put_file(upload.file)
-            uri = self._blobs.get_uri(blob_id)
-            row = BlobRow(blob_id, uri, upload.content_type, upload.byte_length, {"applied": False, "rules": []})
-            await self._store.put_blob_row(row, trace_id=upload.trace_id, submitted_id=upload.submitted_id)
-        return StoredBlob(row, upload.submitted_id)
-
-    async def placed(self, blob: NewBlob) -> NewBlob:
-        """`blob` with its bytes in the blob store where they are too long for the database; call it inside the gate."""
-        if blob.data is None or blob.byte_len <= IN_DATABASE:
-            return blob
-        await self._blobs.put_bytes(blob.data)
-        return blob._replace(data=None, storage_uri=self._blobs.get_uri(blob.blob_id))
-
-
 _BELIEVED_S: Final = 10.0
 _KNOWN_TRACES: Final = 10_000
 _OPEN_MAPS: Final = 64  # of at most 8 MB each; a trace whose map is gone goes on with hashes that cannot be checked
@@ -241,7 +148,6 @@ class Collector:
         self._key = redactor.parts.key
         # An upload without a trace: text is redacted, and what cannot be waits for a trace that may have it.
         self._waiting = IntakeRules(store_raw_code=True, key=self._key, limits=settings.limits)
-        self._uploads = Uploads(store, blobs, self._redactors)
         self._known: OrderedDict[str, tuple[IntakeRules, float]] = OrderedDict()
         self._maps: OrderedDict[str, TraceMap] = OrderedDict()
         self._together = Together(self._redactors)
@@ -316,7 +222,7 @@ class Collector:
             result = await self.store.append_events(
                 trace_id,
                 batch.events,
-                [await self._uploads.placed(blob) for blob in batch.blobs] if large else batch.blobs,
+                [await self._placed(blob) for blob in batch.blobs] if large else batch.blobs,
                 references=batch.references,
                 skew_ms=skew,
                 limits=self.settings.limits.trace,
@@ -337,7 +243,7 @@ class Collector:
                 trace_id,
                 final_state=end.final_state,
                 at_ms=now_epoch_ms(),
-                blobs=[await self._uploads.placed(blob) for blob in end.blobs],
+                blobs=[await self._placed(blob) for blob in end.blobs],
                 references=end.references,
             )
         self._maps.pop(trace_id, None)  # it holds secrets, and no patch comes any more
@@ -352,15 +258,33 @@ class Collector:
         byte_length: int,
         content_type: str = "application/octet-stream",
         trace_id: str | None = None,
-    ) -> StoredBlob:
+    ) -> BlobRow:
         """Store an upload whose bytes hash to `submitted_id`; with `trace_id` it belongs to that trace.
 
         Text is redacted unless the trace is raw; events may name the blob by `submitted_id` or the stored id. Without a
         trace it waits to be named for a day. `IntakeError`: content that cannot be checked or redacted.
         """
-        upload = Upload(file, submitted_id, byte_length, checked_type(content_type), trace_id)
+        content_type = checked_type(content_type)
         rules = self._waiting if trace_id is None else await self._rules(trace_id)
-        return await self._uploads.put(upload, rules)
+        limit = rules.limits.blob_bytes
+        if byte_length > limit:
+            raise TooLargeError("the blob is too large", place=BODY, rule="blob_bytes", limit=limit)
+        file.seek(0)
+        if byte_length > HELD:  # a bundle: stored as it is, in bounded memory
+            if rules.redacting and not looks_binary(file.read(LOOK)):
+                raise TooLargeError("the text is too large", place=BODY, rule="text_bytes", limit=HELD)
+            if rules.redacting and not rules.store_raw_code:
+                raise no_consent("content that is no text cannot be redacted", BODY)
+            async with self.store.blob_gate():
+                blob_id = await self.blobs.put_file(file)
+                as_sent = {"applied": False, "rules": []}
+                row = BlobRow(blob_id, self.blobs.get_uri(blob_id), content_type, byte_length, as_sent)
+                await self.store.put_blob_row(row, trace_id=trace_id, submitted_id=submitted_id)
+            return row
+        blob = await asyncio.to_thread(
+            prepare_upload, file.read(), content_type=content_type, rules=rules, redactors=self._redactors
+        )
+        return await self._kept(blob, trace_id, submitted_id)
 
     async def keep_result(
         self, trace_id: str, data: bytes, *, content_type: str = "text/plain", from_program: bool = False
@@ -370,7 +294,33 @@ class Collector:
         Program output (`from_program`) is replaced by a tombstone without consent to terminal output.
         """
         rules = await self._rules(trace_id)
-        return await self._uploads.put_result(data, content_type, trace_id, rules, from_program=from_program)
+        if from_program and not rules.store_terminal_output:
+            content_id = f"sha256:{hashlib.sha256(data).hexdigest()}"
+            blob = tombstone(
+                reason="store_terminal_output", content_id=content_id, byte_length=len(data), key=rules.key
+            )
+        else:
+            text = data.decode("utf-8", "replace").replace("\0", "\ufffd").encode()  # bytes need not be text
+            blob = await asyncio.to_thread(
+                prepare_blob, text, content_type=content_type, rules=rules, redactors=self._redactors
+            )
+        return (await self._kept(blob, trace_id)).blob_id
+
+    async def _kept(self, blob: NewBlob, trace_id: str | None, submitted_id: str | None = None) -> BlobRow:
+        """Store a prepared blob of its own; what is noted of it."""
+        async with self.store.blob_gate():
+            placed = await self._placed(blob)
+            uri = placed.storage_uri or f"db:{blob.blob_id}"
+            row = BlobRow(blob.blob_id, uri, blob.content_type, blob.byte_len, blob.redaction)
+            await self.store.put_blob_row(row, trace_id=trace_id, submitted_id=submitted_id, data=placed.data)
+        return row
+
+    async def _placed(self, blob: NewBlob) -> NewBlob:
+        """`blob` with its bytes in the blob store where they are too long for the database; call it inside the gate."""
+        if blob.data is None or blob.byte_len <= IN_DATABASE:
+            return blob
+        await self.blobs.put_bytes(blob.data)
+        return blob._replace(data=None, storage_uri=self.blobs.get_uri(blob.blob_id))
 
     async def request_qa(self, trace_id: str) -> str:
         """Make the checks of a finalized trace (else ConflictError) due again; the status it has now."""

@@ -164,26 +164,15 @@ class Tokens:
         if role == "contributor" and not developer:
             raise UsageError("a contributor's token needs --developer", why="it opens that developer's traces alone")
         ends = None if days is None else now_epoch_ms() + days * 86_400_000
-        return await self._issue("admin", None, label, role=role, developer=developer, project=project, ends=ends)
+        return await self._issue("admin", label, role=role, developer=developer, project=project, expires_at_ms=ends)
 
     async def new_ingest(self, trace_id: str, label: str) -> Issued:
         """Make a further ingest key for a trace."""
-        return await self._issue("ingest", trace_id, label)
+        return await self._issue("ingest", label, trace_id=trace_id)
 
-    async def _issue(
-        self,
-        kind: Literal["admin", "ingest"],
-        trace_id: str | None,
-        label: str,
-        *,
-        role: str = "operator",
-        developer: str = "",
-        project: str = "",
-        ends: int | None = None,
-    ) -> Issued:
+    async def _issue(self, kind: Literal["admin", "ingest"], label: str, **held: Any) -> Issued:
         token, token_id = draw_token(kind), new_id()
-        held = (label, now_epoch_ms(), None, role, developer, project, ends)
-        row = TokenRow(token_id, kind, hash_token(token), trace_id, *held)
+        row = TokenRow(token_id, kind, hash_token(token), label=label, created_at_ms=now_epoch_ms(), **held)
         await self._store.add_token(row)
         return Issued(token_id, token)
 

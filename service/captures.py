@@ -467,17 +467,16 @@ async def put_blob(
                     why=f"it is sha256:{upload.sha256}",
                     next_step="send the bytes again, or name them by their hash",
                 )
-            stored = await collector.put_blob(
+            row: Any = await collector.put_blob(
                 upload.file,
                 submitted_id=f"sha256:{upload.sha256}",
                 byte_length=upload.byte_length,
                 content_type=kind,
                 trace_id=trace_id,
             )
-    row: Any = stored.row
     return BlobStored(
         blob_id=row.blob_id,
-        submitted_id=stored.submitted_id,
+        submitted_id=f"sha256:{upload.sha256}",
         content_type=row.content_type,
         byte_length=row.byte_len,
         redaction=row.redaction,

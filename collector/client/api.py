@@ -57,11 +57,11 @@ def retry_after_s(headers: Mapping[str, str], *, default: float) -> float:
     return min(max(told, 0.0), _LONGEST_WAIT_S)
 
 
-def unreachable(address: str, why: str) -> UnavailableError:
+def unreachable(address: str, error: Exception) -> UnavailableError:
     """Nobody answered."""
     return UnavailableError(
         f"the collector at {address} cannot be reached",
-        why=f"{why}; {_SAFE}",
+        why=f"{str(error) or type(error).__name__}; {_SAFE}",
         next_step="pm serve on its machine, or another address: --server URL",
     )
 
@@ -150,7 +150,7 @@ class CollectorClient:
         self.address = checked_address(address, allow_http=allow_http)
         self.token = token
         self.patience_s = patience_s
-        self._http: httpx2.AsyncClient | None = None
+        self._http: httpx2.AsyncClient  # within `async with`
 
     async def __aenter__(self) -> Self:
         import httpx2  # 180 ms: only commands that talk to a collector pay it
@@ -168,9 +168,7 @@ class CollectorClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
+        await self._http.aclose()
 
     async def create(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """POST /traces: {trace_id, ingest_key}; with a `trace_id` of our own it may be repeated."""
@@ -236,10 +234,9 @@ class CollectorClient:
         """GET /traces/{id}: the document in pieces; nothing of it is held here."""
         import httpx2
 
-        http = self._opened()
         path = f"/traces/{trace_id}?view={view}&blobs={blobs}"
         try:
-            async with http.stream("GET", path, headers=_bearer(key)) as answer:
+            async with self._http.stream("GET", path, headers=_bearer(key)) as answer:
                 if answer.status_code >= 400:
                     raise refusal(
                         answer.status_code,
@@ -249,7 +246,7 @@ class CollectorClient:
                     )
                 yield answer.aiter_bytes()
         except httpx2.TransportError as error:
-            raise unreachable(self.address, str(error) or type(error).__name__) from error
+            raise unreachable(self.address, error) from error
 
     async def _json(self, method: str, path: str, *, key: str, body: bytes = b"", doing: str) -> dict[str, Any]:
         headers = {"content-type": "application/json"} if body else {}
@@ -268,15 +265,14 @@ class CollectorClient:
         """The answer's body; passing trouble is waited out. `body` may be a file."""
         import httpx2
 
-        http = self._opened()
         began, pause = monotonic(), _FIRST_PAUSE_S
         while True:
             until = began + self.patience_s
             try:
                 content = _pieces(body) if isinstance(body, Path) else body
-                answer = await http.request(method, path, content=content, headers={**headers, **_bearer(key)})
+                answer = await self._http.request(method, path, content=content, headers={**headers, **_bearer(key)})
             except httpx2.TransportError as error:
-                trouble: Exception = unreachable(self.address, str(error) or type(error).__name__)
+                trouble: Exception = unreachable(self.address, error)
                 wait = pause
                 if isinstance(error, httpx2.ConnectError):  # nobody is there: a start-up is waited for, no more
                     until = began + min(self.patience_s, _ABSENT_S)
@@ -291,11 +287,6 @@ class CollectorClient:
                 raise trouble
             await asyncio.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
-
-    def _opened(self) -> httpx2.AsyncClient:
-        if self._http is None:
-            raise RuntimeError("CollectorClient is used inside `async with`")
-        return self._http
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 
 from collector.client.spool import Draft, Spool
+from collector.config import IntakeLimits
 from collector.errors import IntakeError
-from collector.intake.limits import IntakeLimits
 from collector.intake.parse import parse_events
 from collector.intake.prepare import TEXTS
 from collector.intake.redact_code import TraceMap
@@ -57,7 +57,6 @@ def checked_drafts(
     batch: list[dict[str, Any]] = []
     trace_map = TraceMap(redactor) if redactor is not None else None
     outputs = spool.header["request"]["developer"].get("consent_flags", {}).get("store_terminal_output") is True
-    number = 0
     for number, event in enumerate(events, 1):
         event_id = event.get("event_id")
         if isinstance(event_id, str) and event_id.lower() in known:
@@ -100,15 +99,10 @@ def redacted_drafts(
             payload = _redacted(event["type"], payload, redactor, trace_map)
             event["context"] = redactor.redact_value(event["context"]).value
             event["actor"] = redactor.redact_value(event["actor"]).value
-        yield Draft(
-            type=event["type"],
-            payload=payload,
-            actor=event["actor"],
-            context=event["context"],
-            ts_ms=event["ts_ms"],
-            event_id=event["event_id"],
-            seq=event["seq"],
-        )
+        yield Draft(payload=payload, **{name: event[name] for name in _AS_SENT})
+
+
+_AS_SENT: Final = ("type", "actor", "context", "ts_ms", "event_id", "seq")
 
 
 def _without_output(kind: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ A batch that is too large is halved. One sender at a time (LockedError).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import orjson
 
 from collector.client.api import CollectorClient, TooLargeError, UnknownBlobError
 from collector.client.spool import Line, Spool
+from collector.store.plan import named_blobs
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import ConflictError, CredentialsError, TraceError, UsageError
 from tracer.lock import FileLock
@@ -24,7 +25,7 @@ _BATCH_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """What one call of `send_spool` did. `status` is the trace's on the server, empty where it was not asked."""
+    """What one call of `send_spool` did."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -34,23 +35,20 @@ class Sending:
     gaps: tuple[tuple[int, int], ...] = ()
 
 
-async def send_spool(
-    spool: Spool, client: CollectorClient, *, final: bool = True, progress: Callable[[int], None] | None = None
-) -> Sending:
+async def send_spool(spool: Spool, client: CollectorClient, *, final: bool = True) -> Sending:
     """Send what the server does not have yet; with `final`, finalize a spool that was closed."""
     lock = FileLock(spool.folder / "send.lock")
     lock.acquire(what="the sending of this capture", patience_s=10.0)
     try:
-        return await _Sender(spool, client, progress).send(final=final)
+        return await _Sender(spool, client).send(final=final)
     finally:
         lock.release()
 
 
 class _Sender:
-    def __init__(self, spool: Spool, client: CollectorClient, progress: Callable[[int], None] | None) -> None:
+    def __init__(self, spool: Spool, client: CollectorClient) -> None:
         self._spool = spool
         self._client = client
-        self._progress = progress
         self._accepted = self._duplicates = self._blobs = 0
         self._gaps: list[tuple[int, int]] = []
         self._put: set[str] = set()
@@ -138,13 +136,11 @@ class _Sender:
         self._duplicates += int(answer.get("duplicates") or 0)
         self._gaps += [(int(gap[0]), int(gap[1])) for gap in answer.get("gaps") or [] if len(gap) == 2]
         self._spool.note_sent(seq=int(answer.get("seq_last") or batch[-1].seq))
-        if self._progress is not None:
-            self._progress(self._accepted + self._duplicates)
 
     async def _put_blobs(self, value: Any, *, key: str) -> None:
         """Put every blob that `value` names and this spool holds, each once."""
-        for blob_id in _named_blobs(value):
-            if blob_id in self._put or not holds(self._spool.blobs, blob_id):
+        for blob_id in sorted(named_blobs(value) - self._put):
+            if not holds(self._spool.blobs, blob_id):
                 continue
             await self._client.put_blob(blob_id, self._spool.blobs.path_of(blob_id), key=key)
             self._put.add(blob_id)
@@ -157,21 +153,6 @@ def holds(blobs: DirectoryBlobs, blob_id: str) -> bool:
         return blobs.has(blob_id)
     except UsageError:  # no id at all: the collector says so better
         return False
-
-
-def _named_blobs(value: Any) -> Iterator[str]:
-    """Every value of a key that ends in `_blob_id`, at any depth."""
-    waiting = [value]
-    while waiting:
-        inner = waiting.pop()
-        if isinstance(inner, dict):
-            for name, item in inner.items():
-                if isinstance(item, str) and name.endswith("_blob_id"):
-                    yield item
-                elif isinstance(item, dict | list):
-                    waiting.append(item)
-        elif isinstance(inner, list):
-            waiting.extend(item for item in inner if isinstance(item, dict | list))
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:

@@ -1,15 +1,17 @@
 """The offline spool: captures on this machine, durable before anybody is told, and sent from here.
 
 Several processes may append, each under the lock and with the next seq; a torn last line is cut off first. What the
-server has is a high-water mark beside the events. Damaged spools are left out of lists.
+server has is a high-water mark beside the events. Damaged spools are left out of lists. What the server has whole is
+removed after a while: renamed first, so that a kill leaves no half capture, and the next removal takes what it left.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +22,7 @@ from tracer.clock import new_id, now_epoch_ms
 from tracer.durable import ensure_folder, publish, replacing, sync_file, sync_folder, write_all
 from tracer.durable import replace as replace_file
 from tracer.errors import ConflictError, NotFoundError, RecordError, TraceError
-from tracer.lock import FileLock, Holder, holder_of
+from tracer.lock import FileLock, Holder, each_unheld, holder_of
 from tracer.redaction.cuts import beginning
 
 EVENTS: Final = "events.jsonl"
@@ -164,28 +166,22 @@ class Spool:
 
     def rewrite_held(self, change: Callable[[bytes], bytes]) -> None:
         """Replace events by shorter ones, inside `writing`; blanks fill each line: readers keep their places."""
-        try:
-            with self.events_path.open("rb") as file, replacing(self.events_path) as new:
-                for raw in file:
-                    new.write(change(raw[:-1]).ljust(len(raw) - 1) + b"\n")
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
+        with self._failures(), self.events_path.open("rb") as file, replacing(self.events_path) as new:
+            for raw in file:
+                new.write(change(raw[:-1]).ljust(len(raw) - 1) + b"\n")
 
     def _write(self, data: bytes) -> None:
-        try:
+        with self._failures():
             descriptor = os.open(self.events_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
-                try:
-                    write_all(descriptor, data)
-                    sync_file(descriptor)
-                except OSError:
-                    with contextlib.suppress(OSError):  # half an event must not stand before the next one
-                        os.ftruncate(descriptor, self._end)
-                    raise
+                write_all(descriptor, data)
+                sync_file(descriptor)
+            except OSError:
+                with contextlib.suppress(OSError):  # half an event must not stand before the next one
+                    os.ftruncate(descriptor, self._end)
+                raise
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise _unwritable(self.folder, error) from error
         self._end += len(data)
 
     def _catch_up(self) -> list[Line]:
@@ -201,7 +197,9 @@ class Spool:
                         lines.append(_line(raw))
                 size = file.tell()
             if size > whole:
-                self._cut(whole)
+                with self.events_path.open("r+b") as torn:
+                    torn.truncate(whole)
+                    sync_file(torn.fileno())
         except FileNotFoundError:
             whole = 0
         except OSError as error:
@@ -210,14 +208,6 @@ class Spool:
         if lines:
             self.last_seq = lines[-1].seq
         return lines
-
-    def _cut(self, end: int) -> None:
-        descriptor = os.open(self.events_path, os.O_WRONLY)
-        try:
-            os.ftruncate(descriptor, end)
-            sync_file(descriptor)
-        finally:
-            os.close(descriptor)
 
     def lines(self, *, after: int = 0) -> Iterator[Line]:
         """The whole events with a seq above `after`, in order; an open tail is left out. Needs no lock."""
@@ -270,7 +260,7 @@ class Spool:
     def note_sent(self, **changes: Any) -> Sent:
         """Change what the server is known to have, durably."""
         now = replace(self.sent, **changes)
-        self._replace("sent.json", {"created": now.created, "seq": now.seq, "finalized": now.finalized})
+        self._replace("sent.json", asdict(now))
         return now
 
     def bind(self, server: str) -> None:
@@ -398,3 +388,86 @@ def find_spool(state_root: Path, selector: str) -> Spool:
         why=", ".join(spool.trace_id for spool in matching[:5]),
         next_step="type more of the id",
     )
+
+
+_GONE: Final = ".gone-"
+
+
+class Kept(NamedTuple):
+    """A capture that was sent whole: when (ms since 1970), and what it takes here (bytes)."""
+
+    spool: Spool
+    sent_at_ms: int
+    size: int
+
+
+class Unsent(NamedTuple):
+    """A capture that the collector does not have whole: how many of its events are missing there."""
+
+    spool: Spool
+    events: int
+
+
+def gone_name(folder: Path) -> Path:
+    """The name under which a capture's folder is removed: nobody lists it any more."""
+    return folder.with_name(f"{_GONE}{folder.name}")
+
+
+def unsent(state_root: Path) -> list[Unsent]:
+    """The captures that are not at their collector, or not all of them, newest first; running ones are left out."""
+    return [
+        Unsent(spool, max(spool.last_event() - spool.sent.seq, 0))
+        for spool in list_spools(state_root)
+        if spool.recorder is None and not _is_sent(spool)
+    ]
+
+
+def sent_before(state_root: Path, *, older_than_ms: int) -> list[Kept]:
+    """The captures that were sent whole longer than `older_than_ms` ago, oldest first."""
+    before = now_epoch_ms() - older_than_ms
+    found = [
+        Kept(spool, sent_at_ms, _size(spool.folder))
+        for spool in list_spools(state_root)
+        if _is_sent(spool) and spool.recorder is None
+        if (sent_at_ms := _sent_at_ms(spool)) is not None and sent_at_ms < before
+    ]
+    return sorted(found, key=lambda kept: kept.sent_at_ms)
+
+
+def prune_sent(state_root: Path, chosen: Sequence[Kept]) -> list[Kept]:
+    """Remove them; those that somebody writes to now, or that changed since, stay. What was removed."""
+    removed: list[Kept] = []
+    for kept in each_unheld(chosen, lambda kept: kept.spool.folder / "writer.lock"):
+        try:
+            if _is_sent(kept.spool) and _sent_at_ms(kept.spool) == kept.sent_at_ms:
+                kept.spool.folder.rename(gone_name(kept.spool.folder))
+                removed.append(kept)
+        except OSError as error:
+            raise RecordError(f"{str(kept.spool.folder)!r} cannot be removed", why=error) from error
+    folder = captures_folder(state_root)
+    with contextlib.suppress(OSError):
+        for gone in folder.glob(f"{_GONE}*"):  # what was renamed, by us or by one that was killed
+            shutil.rmtree(gone, ignore_errors=True)
+        sync_folder(folder)
+    return removed
+
+
+def _is_sent(spool: Spool) -> bool:
+    sent = spool.sent
+    return sent.finalized and sent.seq >= spool.last_event()
+
+
+def _sent_at_ms(spool: Spool) -> int | None:
+    try:
+        return (spool.folder / "sent.json").stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for place, _folders, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(place) / name).lstat().st_size
+    return total

@@ -1,7 +1,8 @@
 """The trees of a trace's bundles, read with git in a repository of our own: base, final commit, rebuilt tree.
 
 A bundle is untrusted: it is unpacked with checks on, git runs and checks out nothing of it, and no name may leave the
-folder. In the base's place its tree alone may stand, redacted, as a diff from nothing. Methods block.
+folder. In the base's place its tree alone may stand, redacted, as a diff from nothing. Of a task, the tree that it
+began with becomes such a bundle: its repository is only read, and ours borrows its objects. Methods block.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from collector.final.replay import UNKNOWN, Content, FileState
 from collector.patches import is_tree_patch, left_out_of_tree
-from runner.workspace.git.repository import Git, GitError, Stopper, scratch_repository
+from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
 from tracer.capture.fields import is_git_folder
 from tracer.errors import TraceError, UsageError
 from tracer.redaction.marks import PLACEHOLDER
@@ -87,7 +88,7 @@ class CommitTree:
 
 
 class Trees:
-    """The repository that holds the bundles' objects, in `folder` (an empty one, the caller's to remove).
+    """The repository `git` that holds the bundles' objects, in `folder` (an empty one, the caller's to remove).
 
     `commit` is the base; `lacks` says what its tree is without where the tree alone came, redacted.
     """
@@ -100,14 +101,9 @@ class Trees:
         self.lacks = ""
         try:
             sha256 = len(commit) != _SHA1_DIGITS
-            self._git = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
+            self.git = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
         except GitError as error:
             raise TraceError("git cannot be used", why=str(error), next_step="install git") from error
-
-    @property
-    def git(self) -> Git:
-        """The repository itself."""
-        return self._git
 
     def add_bundle(self, bundle: BinaryIO, *, what: str) -> None:
         """Unpack a bundle's objects, or take the base's tree from a diff, and close it."""
@@ -120,7 +116,7 @@ class Trees:
             if alone and not self._has_base:
                 self._take_tree(path)
             elif not alone:
-                self._git.run("bundle", "unbundle", str(path))
+                self.git.run("bundle", "unbundle", str(path))
         except GitError as error:
             raise TraceError(f"{what} cannot be read", why=_first_line(error)) from error
         finally:
@@ -132,7 +128,7 @@ class Trees:
         return bool(self._made)
 
     def _take_tree(self, path: Path) -> None:
-        git = self._git.with_index(self._folder / "base-index")
+        git = self.git.with_index(self._folder / "base-index")
         git.run("read-tree", "--empty")
         git.run("apply", "--cached", "--whitespace=nowarn", str(path))
         self._made = commit_of(git, git.line("write-tree"), "The base, redacted")
@@ -147,7 +143,7 @@ class Trees:
             raise TraceError(f"{sha!r} is no commit id")
         try:
             made = self._made if sha == self._base else ""
-            tree = CommitTree(self._git, sha, folder=self._folder / sha, made=made)
+            tree = CommitTree(self.git, sha, folder=self._folder / sha, made=made)
         except GitError as error:
             raise TraceError(f"{what} {sha} is not in the bundle", why=_first_line(error)) from error
         self._has_base = self._has_base or sha == self._base
@@ -157,25 +153,21 @@ class Trees:
         """The id of `base`'s tree with the replayed files in it; None while one of them is not known."""
         if any(not (isinstance(state.content, bytes) or state.content is None) for state in files.values()):
             return None
+        git = base.git.with_index(self._folder / "index")
+        gone, lines = [], []
         try:
-            return self._put_together(base, files)
+            git.run("read-tree", base.tree_id)
+            for path, state in files.items():
+                if isinstance(state.content, bytes):
+                    written = git.run("hash-object", "-w", "--stdin", f"--path={path}", stdin=state.content)
+                    lines.append(f"{_mode(base, path, state)} {os.fsdecode(written).strip()}\t{path}")
+                elif path in base.entries:
+                    gone.append(f"0 {'0' * len(base.tree_id)}\t{path}")
+            lines = gone + lines  # a folder may stand where a file was
+            git.run("update-index", "-z", "--index-info", stdin=b"".join(os.fsencode(line) + b"\0" for line in lines))
+            return git.line("write-tree")
         except GitError as error:
             raise TraceError("the final tree cannot be put together", why=_first_line(error)) from error
-
-    def _put_together(self, base: CommitTree, files: Mapping[str, FileState]) -> str:
-        git = base.git.with_index(self._folder / "index")
-        git.run("read-tree", base.tree_id)
-        null = "0" * len(base.tree_id)
-        gone, lines = [], []
-        for path, state in files.items():
-            if isinstance(state.content, bytes):
-                object_id = os.fsdecode(git.run("hash-object", "-w", "--stdin", f"--path={path}", stdin=state.content))
-                lines.append(f"{_mode(base, path, state)} {object_id.strip()}\t{path}")
-            elif path in base.entries:
-                gone.append(f"0 {null}\t{path}")
-        lines = gone + lines  # a folder may stand where a file was
-        git.run("update-index", "-z", "--index-info", stdin=b"".join(os.fsencode(line) + b"\0" for line in lines))
-        return git.line("write-tree")
 
     def write_out(self, base: CommitTree | None, files: Mapping[str, FileState], target: Path) -> int:
         """Write the rebuilt tree into the new folder `target`; how many files. Links and submodules are left out."""
@@ -217,3 +209,55 @@ def _put(target: Path, path: str, content: bytes) -> int:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
     return 1
+
+
+_TREE: Final = "git:"
+
+
+class TaskBase:
+    """A base tree: `commit` names it, `content` answers its files, `bundle` holds it."""
+
+    def __init__(self, git: Git, folder: Path, tree: str) -> None:
+        self._git = git
+        self._folder = folder
+        self._tree = tree
+        self.commit = commit_of(git, tree, "The state that the task began with")
+
+    def content(self, path: str) -> Content:
+        """A file of the tree: its bytes, None where there is none, Unknown for a link or a submodule."""
+        said = self._git.run("ls-tree", "-z", self._tree, "--", path)
+        if not said:
+            return None
+        mode, _, object_id = said.partition(b"\t")[0].decode("ascii").split(" ")
+        return self._git.run("cat-file", "blob", object_id) if mode in FILE_MODES else UNKNOWN
+
+    def bundle(self) -> bytes:
+        """A bundle of the commit, without any history."""
+        path = self._folder / "base.bundle"
+        self._git.run("update-ref", "refs/heads/base", self.commit)
+        self._git.run("bundle", "create", "-q", str(path), "refs/heads/base")
+        data = path.read_bytes()
+        path.unlink()
+        return data
+
+
+def task_base(workspace: Path, base: str | None, folder: Path) -> TaskBase | None:
+    """The base recorded as `git:<tree>` or `git:<tree>@<state>`, None where there is none.
+
+    `folder` is empty, and the caller removes it.
+    """
+    if base is None or not base.startswith(_TREE) or not workspace.is_dir():
+        return None
+    tree = base.removeprefix(_TREE).partition("@")[0]  # behind it stands how the repository was
+    try:
+        theirs = find_repository(workspace)
+        if theirs is None or not theirs.has(tree):
+            return None
+        objects = Path(theirs.line("rev-parse", "--path-format=absolute", "--git-path", "objects"))
+        ours = Trees(folder, commit=tree).git
+        alternates = folder / "git" / "objects" / "info" / "alternates"
+        alternates.parent.mkdir(parents=True, exist_ok=True)
+        alternates.write_text(f"{objects}\n", encoding="utf-8", errors="surrogateescape")
+        return TaskBase(ours, folder, tree)
+    except GitError as error:
+        raise TraceError("the tree that the task began with cannot be read", why=str(error)) from error

@@ -85,13 +85,11 @@ async def covered(row: TraceRow, flags: Collection[str], store: TraceStore) -> s
                 named = named_blobs(orjson.loads(event.payload))
                 (found if event.type in _PRINTED else others).update(named)
         for fact in facts:
-            for run in (fact.result.get("tests") or {}).get("invocations") or ():
-                found |= set(named_blobs(run))
-            build = ((fact.result.get("tests") or {}).get("detail") or {}).get("build")
-            found |= set(named_blobs({"build": build}))
+            tests = fact.result.get("tests") or {}
+            found |= named_blobs([tests.get("invocations"), (tests.get("detail") or {}).get("build")])
     if "allow_llm_judge" in flags:
         for fact in facts:
-            found |= set(named_blobs({"judge": fact.result.get("judge")}))
+            found |= named_blobs(fact.result.get("judge"))
     if "store_raw_code" in flags:
         bundles = (row.metadata["repo"].get("bundle_blob_id"), (row.final_state or {}).get("bundle_blob_id"))
         found |= {blob_id for blob_id in bundles if blob_id}
@@ -115,16 +113,17 @@ async def revocations(store: TraceStore) -> list[dict[str, Any]]:
     """Every trace that was deleted or whose consent was narrowed, by id: for who has a copy of it."""
     found = [
         {"trace_id": row.trace_id, "at_ms": row.deleted_at_ms, "what": "deleted"}
-        async for row in _rows(store, "deleted")
+        async for row in all_rows(store, status="deleted")
     ]
-    async for row in _rows(store, None):
+    async for row in all_rows(store):
         withdrawn = row.metadata.get("withdrawn")
         if withdrawn:
             found.append({"trace_id": row.trace_id, "what": "consent", **withdrawn})
     return sorted(found, key=lambda each: str(each["trace_id"]))
 
 
-async def _rows(store: TraceStore, status: str | None) -> AsyncIterator[TraceRow]:
+async def all_rows(store: TraceStore, *, status: str | None = None) -> AsyncIterator[TraceRow]:
+    """Every trace of a status, newest first; by default each that was not deleted."""
     after: str | None = None
     while rows := await store.list_traces(after=after, limit=_PAGE, status=status):
         after = rows[-1].trace_id

@@ -96,9 +96,7 @@ async def document_chunks(
     `inline` needs `contents`. `name_itself` adds the stored document's id as `final_state.final_trace_blob_id`: the
     readers' view, whose bytes are not the stored document's. TraceError: something stored is damaged.
     """
-    row = await store.get_trace(trace_id)
-    if row is None or row.status == "deleted":
-        raise NotFoundError(f"no trace {trace_id!r}", why="" if row is None else "it was deleted")
+    row = await stored_row(trace_id, store)
     frame = await document_frame(row, store, name_itself=name_itself)
     yield b'{"artifacts":{"blobs":['
     async for piece in _joined(_blob_pages(row, store, contents if inline else None)):
@@ -114,6 +112,14 @@ async def document_chunks(
             yield piece
         yield b"]"
     yield b"}"
+
+
+async def stored_row(trace_id: str, store: TraceStore) -> TraceRow:
+    """The trace; a `NotFoundError` where there is none, or it was deleted."""
+    row = await store.get_trace(trace_id)
+    if row is None or row.status == "deleted":
+        raise NotFoundError(f"no trace {trace_id!r}", why="" if row is None else "it was deleted")
+    return row
 
 
 async def document_frame(row: TraceRow, store: TraceStore, *, name_itself: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ which requests to check again belong. A result that only notes trouble (`:troubl
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from pydantic import ValidationError
@@ -106,8 +106,6 @@ class StepFacts:
         """The latest note of that name."""
         return next((fact.result for fact in reversed(self._facts) if fact.step == name), None)
 
-    def results(self, *, without: Sequence[str] = ()) -> list[list[Any]]:
+    def results(self) -> list[list[Any]]:
         """Step and key of each result that leaves a part of `qa`, in order."""
-        return [
-            [fact.step, fact.input_hash] for fact in self._facts if fact.result and fact.step not in {*without, *NOTES}
-        ]
+        return [[fact.step, fact.input_hash] for fact in self._facts if fact.result and fact.step not in NOTES]

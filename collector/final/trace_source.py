@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, ClassVar, Final, Protocol
 import orjson
 from pydantic import ValidationError
 
-from collector.final.document import events_of
+from collector.final.document import events_of, stored_row
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
 from tracer.blobs import blob_id_of
@@ -65,10 +65,7 @@ class StoreSource:
     @classmethod
     async def open(cls, trace_id: str, *, store: TraceStore, contents: Contents) -> StoreSource:
         """The trace `trace_id`; a `NotFoundError` where there is none, or it was deleted."""
-        row = await store.get_trace(trace_id)
-        if row is None or row.status == "deleted":
-            raise NotFoundError(f"no trace {trace_id!r}", why="" if row is None else "it was deleted")
-        return cls(row, store, contents)
+        return cls(await stored_row(trace_id, store), store, contents)
 
     def events(self) -> AsyncIterator[Event]:
         return events_of(self._row, self._store)

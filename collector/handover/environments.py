@@ -89,6 +89,8 @@ async def environment_of(row: TraceRow, folder: Path, *, store: TraceStore, cont
         raise _none(row, f"{named!r} is .git on other file systems")
     tests = tuple(path for path in checkout.changed if is_test_file(path) and not is_harness(path))
     product = tuple(path for path in checkout.changed if path not in tests and path not in checkout.steering)
+    table = proof.get("table_blob_id")
+    tests_run = proof["tests"] if table is None else orjson.loads(await contents.read(table))
     return Environment(
         row=row,
         code=code,
@@ -99,7 +101,7 @@ async def environment_of(row: TraceRow, folder: Path, *, store: TraceStore, cont
         proof=proof,
         profile=profile,
         image=str(qa.tests.detail["sandbox"].get("pinned") or profile["image"]),  # type: ignore[union-attr]
-        pass_to_pass=await _kept(proof, contents),
+        pass_to_pass=tuple(each["id"] for each in tests_run if each["before"] == each["after"] == "passed"),
     )
 
 
@@ -113,11 +115,6 @@ def _proven(row: TraceRow, qa: Qa | None) -> tuple[Mapping[str, Any], Mapping[st
     if "command" not in profile:
         raise _none(row, "it was proven before profiles were kept with the proof (pm capture qa --step tests)")
     return proof, profile
-
-
-async def _kept(proof: Mapping[str, Any], contents: Contents) -> tuple[str, ...]:
-    rows = orjson.loads(await contents.read(proof["table_blob_id"])) if "table_blob_id" in proof else proof["tests"]
-    return tuple(each["id"] for each in rows if each["before"] == each["after"] == "passed")
 
 
 def _none(row: TraceRow, why: str) -> ConflictError:
@@ -142,19 +139,17 @@ async def swebench_pieces(row: TraceRow, *, store: TraceStore, contents: Content
             "test_patch": made.test_patch,
             "FAIL_TO_PASS": json.dumps(list(made.proof["fail_to_pass"])),
             "PASS_TO_PASS": json.dumps(list(made.pass_to_pass)),
-            "pm": {"trace_id": row.trace_id, "image": made.image, **_told(made)},
+            "pm": {
+                "trace_id": row.trace_id,
+                "image": made.image,
+                **{key: made.profile[key] for key in ("commands", "setup", "build")},
+                "strength": made.proof.get("strength"),
+                "flags": made.proof.get("flags") or [],
+                "base": made.checkout.source,
+            },
         }
         async for piece in pieces_of(value):
             yield piece
-
-
-def _told(made: Environment) -> dict[str, Any]:
-    return {
-        **{key: made.profile[key] for key in ("commands", "setup", "build")},
-        "strength": made.proof.get("strength"),
-        "flags": made.proof.get("flags") or [],
-        "base": made.checkout.source,
-    }
 
 
 async def harbor_pieces(row: TraceRow, *, store: TraceStore, contents: Contents) -> AsyncGenerator[Piece]:

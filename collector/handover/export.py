@@ -21,6 +21,7 @@ from collector.final.qa_facts import fold_qa
 from collector.handover.environments import harbor_pieces, swebench_pieces
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
+from tracer.blobs import text_of
 from tracer.capture.canonical import canonical_json
 from tracer.capture.document import (
     BlobEntry,
@@ -88,10 +89,7 @@ async def _blobs(
 def _readable(entry: BlobEntry) -> BlobEntry:
     """Name, but do not hold, what the audit cannot look into: bundles, archives and other binary content."""
     data = _inline_bytes(entry.storage_uri)
-    try:
-        readable = data is None or b"\0" not in data.decode("utf-8").encode()
-    except UnicodeDecodeError:
-        readable = False
+    readable = data is None or text_of(data, probe=len(data)) is not None
     return entry if readable else entry.model_copy(update={"storage_uri": f"blob:{entry.blob_id}"})
 
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import orjson
 
-from collector.final.consent import revocations
+from collector.final.consent import all_rows, revocations
 from collector.final.qa_facts import fold_qa
 from collector.handover.environments import unpack
 from collector.handover.export import ExportFormat, export_pieces, fields_of, redaction_version, write_export
@@ -178,7 +178,6 @@ _TELLING: Final[Mapping[ExportFormat, Callable[[Leaf], Iterator[str]]]] = {
 PROVEN: Final = 'qa.verdict == "proven"'
 """What a set holds where nobody says what it should."""
 SPLITS: Final = ("train", "validation", "test")
-_PAGE: Final = 500
 _ROWS: Final = ".rows"
 _PLACES: Final = 3  # finds of a trace that are named
 _AT_ONCE: Final = 25  # rows that a process makes for the price of opening the store
@@ -223,6 +222,15 @@ def split_of(repo_id: str, shares: tuple[int, int, int]) -> str:
 Opener = Callable[[], AbstractAsyncContextManager["Collector"]]
 
 
+class _Making(NamedTuple):
+    """What rows are made of, and how."""
+
+    request: SetRequest
+    store: TraceStore
+    contents: Contents
+    redactor: ProjectRedactor
+
+
 class Helpers(NamedTuple):
     """Processes that make rows beside each other: at most `most`; each calls `open`, so it must be one to pickle."""
 
@@ -252,8 +260,10 @@ async def export_set(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f".{target.name}.lock")):
-            _remove_asides(target)
-            report = await _appearing(request, store, contents, redactor, target, helpers)
+            for left in target.parent.iterdir():  # of exports to the same place that were killed
+                if left.name.startswith(f".{target.name}.") and left.name.endswith(_ASIDE):
+                    shutil.rmtree(left, ignore_errors=True)
+            report = await _appearing(_Making(request, store, contents, redactor), target, helpers)
     except OSError as error:
         raise RecordError(
             f"cannot write the set {str(target)!r}", why=error, next_step="name another folder"
@@ -267,19 +277,12 @@ async def export_set(
     )
 
 
-async def _appearing(
-    request: SetRequest,
-    store: TraceStore,
-    contents: Contents,
-    redactor: ProjectRedactor,
-    target: Path,
-    helpers: Helpers | None,
-) -> dict[str, Any]:
+async def _appearing(making: _Making, target: Path, helpers: Helpers | None) -> dict[str, Any]:
     """Write beside the target, and rename when all of it is there."""
     aside = target.with_name(f".{target.name}.{short_token()}{_ASIDE}")
     try:
         aside.mkdir()
-        report = await _write(request, store, contents, redactor, aside, helpers)
+        report = await _write(making, aside, helpers)
         if target.exists():
             target.rmdir()
         aside.rename(target)
@@ -287,13 +290,6 @@ async def _appearing(
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return report
-
-
-def _remove_asides(target: Path) -> None:
-    """What exports to the same place left when they were killed; who holds the lock is the only one that writes."""
-    for left in target.parent.iterdir():
-        if left.name.startswith(f".{target.name}.") and left.name.endswith(_ASIDE):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _check(request: SetRequest, target: Path) -> None:
@@ -310,14 +306,8 @@ def _check(request: SetRequest, target: Path) -> None:
         )
 
 
-async def _write(
-    request: SetRequest,
-    store: TraceStore,
-    contents: Contents,
-    redactor: ProjectRedactor,
-    folder: Path,
-    helpers: Helpers | None,
-) -> dict[str, Any]:
+async def _write(making: _Making, folder: Path, helpers: Helpers | None) -> dict[str, Any]:
+    request, store, *_ = making
     chosen, left_out = await choose(request.where, store)
     shards = Shards(folder, name=request.form, most_rows=request.shard_rows)
     sketches: dict[str, Sketch] = {}
@@ -325,7 +315,7 @@ async def _write(
     rows = folder / _ROWS
     rows.mkdir()
     try:
-        async with aclosing(_made_rows(chosen, request, store, contents, redactor, rows, helpers)) as made_rows:
+        async with aclosing(_made_rows(chosen, making, rows, helpers)) as made_rows:
             async for part in made_rows:
                 left_out |= {made.trace_id: made.left_out for made in part if made.left_out}
                 sketches |= {made.trace_id: made.sketch for made in part if not made.left_out}
@@ -342,7 +332,8 @@ async def _write(
     pairs = await asyncio.to_thread(near_duplicates, sketches)
     manifest = _manifest(request, entries, shards, left_out, pairs)
     splits = {entry["trace_id"]: entry["split"] for entry in entries}
-    await asyncio.to_thread(_put, folder / "near_duplicates.json", [_told(pair, splits) for pair in pairs])
+    told = [{**pair._asdict(), "splits": [splits[pair.one], splits[pair.other]]} for pair in pairs]
+    await asyncio.to_thread(_put, folder / "near_duplicates.json", told)
     await asyncio.to_thread(_put, folder / "manifest.json", manifest)
     revoked = revocation_list(await revocations(store), at_ms=0)
     await asyncio.to_thread((folder / LIST).write_bytes, revoked)
@@ -359,18 +350,13 @@ class _Made(NamedTuple):
 
 
 async def _made_rows(
-    chosen: Sequence[str],
-    request: SetRequest,
-    store: TraceStore,
-    contents: Contents,
-    redactor: ProjectRedactor,
-    rows: Path,
-    helpers: Helpers | None,
+    chosen: Sequence[str], making: _Making, rows: Path, helpers: Helpers | None
 ) -> AsyncGenerator[list[_Made]]:
     """All rows in order, some at a time, made here or by several processes."""
+    redactor = making.redactor
 
     async def here(part: Sequence[str]) -> list[_Made]:
-        return [await _made(each, request, store, contents, redactor, rows) for each in part]
+        return [await _made(each, making, rows) for each in part]
 
     if helpers is None or helpers.most < 2 or len(chosen) < _SEVERAL:
         for each in chosen:
@@ -388,7 +374,7 @@ async def _made_rows(
 
         async def there(part: Sequence[str]) -> list[_Made]:
             pool = await asyncio.shield(starting)
-            done = await asyncio.to_thread(pool.submit, _in_a_process, part, request, rows)
+            done = await asyncio.to_thread(pool.submit, _in_a_process, part, making.request, rows)
             return await asyncio.wrap_future(done)
 
         # This process is one of them, at work while the others are still starting (which `submit` waits for).
@@ -429,20 +415,14 @@ def _in_a_process(chosen: Sequence[str], request: SetRequest, rows: Path) -> lis
 
     async def made() -> list[_Made]:
         async with opened() as collector:
-            given = (request, collector.store, collector.contents, redactor, rows)
-            return [await _made(trace_id, *given) for trace_id in chosen]
+            making = _Making(request, collector.store, collector.contents, redactor)
+            return [await _made(trace_id, making, rows) for trace_id in chosen]
 
     return asyncio.run(made())
 
 
-async def _made(
-    trace_id: str,
-    request: SetRequest,
-    store: TraceStore,
-    contents: Contents,
-    redactor: ProjectRedactor,
-    rows: Path,
-) -> _Made:
+async def _made(trace_id: str, making: _Making, rows: Path) -> _Made:
+    request, store, contents, redactor = making
     row = await store.get_trace(trace_id)
     if row is None or row.status == "deleted":
         return _Made(trace_id, "deleted meanwhile")
@@ -490,7 +470,7 @@ async def choose(condition: str, store: TraceStore) -> tuple[list[str], dict[str
     where = parse_where(condition)
     chosen: list[str] = []
     left_out: dict[str, str] = {}
-    async for row in _all_rows(store):
+    async for row in all_rows(store):
         if not where(fields_of(row, fold_qa(await store.qa_facts(row.trace_id)))):
             continue
         if row.status == "open":
@@ -498,15 +478,6 @@ async def choose(condition: str, store: TraceStore) -> tuple[list[str], dict[str
         else:
             chosen.append(row.trace_id)
     return sorted(chosen), left_out
-
-
-async def _all_rows(store: TraceStore) -> AsyncIterator[TraceRow]:
-    after: str | None = None
-    while rows := await store.list_traces(after=after, limit=_PAGE):
-        after = rows[-1].trace_id
-        for row in rows:
-            if row.status != "deleted":
-                yield row
 
 
 async def _entry(row: TraceRow, store: TraceStore, request: SetRequest) -> dict[str, Any]:
@@ -571,13 +542,9 @@ def _manifest(
     }
 
 
-def _told(pair: NearDuplicate, splits: Mapping[str, str]) -> dict[str, Any]:
-    return {**pair._asdict(), "splits": [splits[pair.one], splits[pair.other]]}
-
-
 async def _why_none(condition: str, left_out: Mapping[str, str], store: TraceStore) -> str:
     if not left_out:
-        rows = [fields_of(row, fold_qa(await store.qa_facts(row.trace_id))) async for row in _all_rows(store)]
+        rows = [fields_of(row, fold_qa(await store.qa_facts(row.trace_id))) async for row in all_rows(store)]
         unknown = [name for name in sorted(fields_in(condition)) if rows and all(row[name] is None for row in rows)]
         told = f"; null in each (not checked, or no judge?): {', '.join(unknown)}" if unknown else ""
         return f"no trace fulfils the condition{told}"

@@ -5,12 +5,11 @@ Ids follow from what was imported, so importing it again sends the same and chan
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from collector.final.replay import Content, Unknown
+from collector.final.replay import Content, Unknown, content_hash
 from collector.patches import FilePatch, PatchError, apply_patch, make_patch, write_patch
 
 NO_COMMIT: Final = "0" * 40
@@ -119,7 +118,7 @@ class FileStates:
         known: bytes | None = before if isinstance(before, bytes) else None
         self.set(path, after)
         payload = edit_payload(path, make_patch(path, known, after))
-        payload |= {"pre_hash": _hash(known), "post_hash": _hash(after)}
+        payload |= {"pre_hash": content_hash(known), "post_hash": content_hash(after)}
         return {**payload, "content_before": "unknown"} if unknown else payload
 
 
@@ -131,7 +130,3 @@ def edit_payload(path: str, patch: bytes) -> dict[str, Any]:
         "patch_format": "unified_diff",
         "patch": patch.decode("utf-8", "replace"),
     }
-
-
-def _hash(content: bytes | None) -> str | None:
-    return None if content is None else f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -7,7 +7,7 @@ the bug report. Tools without an event in the schema are counted and left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple
 
@@ -46,7 +46,7 @@ def changes_of(arguments: Any) -> list[Change]:
         text = value[-1] if isinstance(value, list) and value else value
         if isinstance(text, str) and _BEGIN in text:
             return _codex(text)
-    path = next((arguments[key] for key in _PATHS if isinstance(arguments.get(key), str)), None)
+    path = _first(arguments, _PATHS)
     if path is None:
         return []
     content = arguments.get("content", arguments.get("file_text"))
@@ -65,6 +65,11 @@ def changes_of(arguments: Any) -> list[Change]:
         if isinstance(old, str) and isinstance(new, str)
     )
     return [Change(path, pieces=pieces)] if pieces else []
+
+
+def _first(arguments: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """The first of these arguments that is a text."""
+    return next((arguments[name] for name in names if isinstance(arguments.get(name), str)), None)
 
 
 def payload_of(path: str, change: Change, files: FileStates) -> dict[str, Any]:
@@ -232,9 +237,7 @@ class _Fold:
                 self.left_out[f"{item.name} that failed"] += 1
         elif item.operation == "shell" or "command" in arguments or "cmd" in arguments:
             self._command(item, arguments, who)
-        elif item.operation in _READS or any(
-            isinstance(arguments.get(key), str) for key in (*_QUERIES, *_FROM_SESSION_PATHS)
-        ):
+        elif item.operation in _READS or _first(arguments, (*_QUERIES, *_FROM_SESSION_PATHS)) is not None:
             self._look(item, arguments, who)
         else:
             self.left_out[item.name] += 1
@@ -281,8 +284,7 @@ class _Fold:
             self.draft.add("test_run", payload, ts_ms=item.at_ms, actor_id=who, parent=parent)
 
     def _look(self, item: Item, arguments: Mapping[str, Any], who: str) -> None:
-        path = next((arguments[key] for key in _FROM_SESSION_PATHS if isinstance(arguments.get(key), str)), None)
-        query = next((arguments[key] for key in _QUERIES if isinstance(arguments.get(key), str)), None)
+        path, query = _first(arguments, _FROM_SESSION_PATHS), _first(arguments, _QUERIES)
         line = next((arguments[key] for key in ("offset", "start_line") if type(arguments.get(key)) is int), None)
         shown = None if path is None else self._relative(path) or path
         if shown is not None and ".." in shown.split("/"):

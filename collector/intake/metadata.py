@@ -216,13 +216,7 @@ def looks_binary(head: bytes) -> bool:
     """Whether bytes that begin with `head`, and go on, are neither text nor gzip."""
     if head.startswith(_GZIP):
         return False
-    if b"\0" in head:
-        return True
-    try:
-        head[: head.rfind(b"\n") + 1].decode("utf-8")
-    except UnicodeDecodeError:
-        return True
-    return False
+    return b"\0" in head or text_of(head[: head.rfind(b"\n") + 1]) is None
 
 
 def prepare_upload(

@@ -13,8 +13,8 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, SchemaValidator
 
+from collector.config import IntakeLimits
 from collector.errors import IntakeError, TooLargeError
-from collector.intake.limits import IntakeLimits
 from collector.intake.strict_json import BODY, check_json, parse_json, spelled
 from tracer.capture.events import EVENT_TYPES, PAYLOADS, Event, Payload, blob_fields
 from tracer.capture.fields import LAST_MS
@@ -194,26 +194,19 @@ def _taken(payload: dict[str, Any], name: str, field: str, at: int, limits: Inta
         return None
     if not isinstance(text, str) or payload.get(field) is not None or len(text) * 4 > limits.inline_bytes:
         place = spelled("events", at, "payload", name)
-        if payload.get(field) is not None and isinstance(text, str):
+        if not isinstance(text, str):
+            raise IntakeError(f"{place} is no string", place=place, rule="string_type", next_step="send text")
+        if payload.get(field) is not None:
             raise IntakeError(
                 f"{place} came with {field}", place=place, rule="one_of", next_step=f"send {name} or {field}, not both"
             )
-        _check_inline(text, place, field, limits)
+        if len(text.encode()) > (limit := limits.inline_bytes):
+            next_step = f"upload it first and send {field}"
+            raise TooLargeError(
+                f"{place} is too large", place=place, rule="inline_bytes", limit=limit, next_step=next_step
+            )
     payload[field] = _PENDING
-    return str(text)
-
-
-def _check_inline(text: Any, place: str, field: str, limits: IntakeLimits) -> None:
-    if not isinstance(text, str):
-        raise IntakeError(f"{place} is no string", place=place, rule="string_type", next_step="send text")
-    if len(text.encode()) > limits.inline_bytes:
-        raise TooLargeError(
-            f"{place} is too large",
-            place=place,
-            rule="inline_bytes",
-            limit=limits.inline_bytes,
-            next_step=f"upload it first and send {field}",
-        )
+    return text
 
 
 def _identities(sent: Sequence[Any], key: bytes) -> list[bytes]:

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 
+from collector.config import SPILL, IntakeLimits
 from collector.errors import no_consent, unknown_blob
-from collector.intake.limits import SPILL, IntakeLimits
 from collector.intake.parse import ParsedBatch, ParsedEvent
 from collector.intake.redact_code import ORIGINAL_CONTENT, TraceMap
 from collector.intake.redactors import CaptureRedactors, Pieces

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import orjson
 
+from collector.config import MAX_DEPTH, MAX_NUMBER
 from collector.errors import IntakeError
-from collector.intake.limits import MAX_DEPTH, MAX_NUMBER
 from tracer.redaction.cuts import beginning
 
 BODY: Final = "body"

@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import correlation, fmean, linear_regression, pvariance
 from typing import Annotated, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from collector.judge.models import read_lines
 from collector.judge.packet import Packet
 from collector.judge.port import WIRE_DIMENSIONS, Judge, JudgeResult
-from collector.judge.rubric import OPTIONAL_DIMENSION
+from collector.judge.verdict import OPTIONAL_DIMENSION
 from tracer.catalog import labels
 from tracer.durable import ensure_folder, publish
 from tracer.errors import ConfigError, RecordError
@@ -194,7 +194,7 @@ def weighted_kappa(first: Sequence[float], second: Sequence[float]) -> float | N
     if len(first) < 2:
         return None
     observed = fmean((a - b) ** 2 for a, b in zip(first, second, strict=True))
-    expected = _variance(first) + _variance(second) + (fmean(first) - fmean(second)) ** 2
+    expected = pvariance(first) + pvariance(second) + (fmean(first) - fmean(second)) ** 2
     return None if expected == 0 else 1 - observed / expected
 
 
@@ -202,16 +202,11 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Rank correlation, ties by their mean rank; None where one side does not vary."""
     if len(first) < 3:
         return None
-    a, b = _ranks(first), _ranks(second)
-    spread = math.sqrt(_variance(a) * _variance(b))
-    return None if spread == 0 else _covariance(a, b) / spread
+    return None if len(set(first)) < 2 or len(set(second)) < 2 else correlation(_ranks(first), _ranks(second))
 
 
 def _slope(lengths: Sequence[float], differences: Sequence[float]) -> float | None:
-    if len(lengths) < 3:
-        return None
-    variance = _variance(lengths)
-    return None if variance == 0 else _covariance(lengths, differences) / variance
+    return None if len(lengths) < 3 or len(set(lengths)) < 2 else linear_regression(lengths, differences).slope
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
@@ -226,13 +221,3 @@ def _ranks(values: Sequence[float]) -> list[float]:
             ranks[index] = (start + end) / 2
         start = end + 1
     return ranks
-
-
-def _variance(values: Sequence[float]) -> float:
-    mean = fmean(values)
-    return fmean((value - mean) ** 2 for value in values)
-
-
-def _covariance(first: Sequence[float], second: Sequence[float]) -> float:
-    a, b = fmean(first), fmean(second)
-    return fmean((x - a) * (y - b) for x, y in zip(first, second, strict=True))

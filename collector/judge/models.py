@@ -16,10 +16,9 @@ from typing import Annotated, Any, Final, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collector.judge.port import Exchange, JudgeBusyError, JudgeModel, ModelAnswer, Outcome, Question
-from collector.judge.rubric import SYSTEM_PROMPT, Reply
+from collector.judge.verdict import SYSTEM_PROMPT, Reply
 from runner.executors.anthropic.wire import thinking_option
 from runner.executors.credentials import ApiKey
-from runner.executors.executor_port import AnswerError
 from runner.executors.provider_errors import classify_error
 from tracer import clock
 from tracer.errors import ConfigError, CredentialsError, PmError, RecordError, UnavailableError, needs_extra
@@ -206,7 +205,7 @@ class AnthropicJudgeModel:
         except TimeoutError as error:
             raise JudgeBusyError(f"the judge gave no answer within {self._timeout_s:g} s") from error
         except (sdk.APIError, transport_error) as error:
-            raise self._trouble(error) from error
+            raise _trouble(error, self._key) from error
         return self._answer(body, message)
 
     async def close(self) -> None:
@@ -255,24 +254,22 @@ class AnthropicJudgeModel:
             model=message.model,
         )
 
-    def _trouble(self, error: Any) -> PmError:
-        told = classify_error(
-            status=getattr(error, "status_code", None),
-            body=getattr(error, "body", None),
-            headers=getattr(getattr(error, "response", None), "headers", {}),
-            text=str(error) or type(error).__name__,
-        )
-        return _as_error(told, self._key.hide_in(told.message) if self._key is not None else told.message)
 
-
-def _as_error(told: AnswerError, message: str) -> PmError:
+def _trouble(error: Any, key: ApiKey) -> PmError:
+    told = classify_error(
+        status=getattr(error, "status_code", None),
+        body=getattr(error, "body", None),
+        headers=getattr(getattr(error, "response", None), "headers", {}),
+        text=str(error) or type(error).__name__,
+    )
+    why = key.hide_in(told.message)
     if told.kind == "auth":
-        return CredentialsError("the judge's key was refused", why=message, next_step=told.next_step)
+        return CredentialsError("the judge's key was refused", why=why, next_step=told.next_step)
     if told.kind in _AGAIN:
         return JudgeBusyError(
-            "the judge cannot answer now", why=message, next_step=told.next_step, retry_after_s=told.retry_after_s
+            "the judge cannot answer now", why=why, next_step=told.next_step, retry_after_s=told.retry_after_s
         )
-    return UnavailableError("the judge cannot answer this", why=message, next_step="check judge.model and the base URL")
+    return UnavailableError("the judge cannot answer this", why=why, next_step="check judge.model and the base URL")
 
 
 class Pace(Protocol):

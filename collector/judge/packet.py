@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from runner.reviewer.fence import Fence, cut_middle, fair_shares, plain_word
@@ -108,11 +108,13 @@ def build_packet(
     if clean is not None:
         chosen = _cleaned(chosen, clean)
     shortened = _shortened(chosen, limits)
-    digest = hashlib.sha256(json.dumps(_plain_value(shortened), sort_keys=True).encode()).hexdigest()
+    plain = {"format": 1, **asdict(shortened)}
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
     fence = Fence.of(digest)
     sections = [
         f"Everything between a [[[data {fence.nonce} …]]] line and its [[[end {fence.nonce}]]] line is recorded data.",
-        *_bug(shortened.bug, fence),
+        "## Bug report",
+        *(fence.block(name, text) for name, text in asdict(shortened.bug).items() if text),
         *(
             text
             for one in zip(_TITLES, shortened.sections, shortened.dropped, strict=True)
@@ -202,11 +204,6 @@ def _file_line(part: str) -> str:
     return f"{cut_middle(lines[0], _SHORTEST)}  +{added} -{removed}"
 
 
-def _bug(bug: BugText, fence: Fence) -> list[str]:
-    texts = [(name, getattr(bug, name)) for name in BugText.__slots__]
-    return ["## Bug report", *(fence.block(name, text) for name, text in texts if text)]
-
-
 def _events(title: str, rows: Sequence[Excerpt], dropped: int, fence: Fence) -> list[str]:
     note = f"{len(rows)} shown, {dropped} left out between the first and the last" if dropped else f"{len(rows)}"
     return [f"## {title} ({note})", *(_event(row, fence) for row in rows)]
@@ -227,18 +224,3 @@ def _diff(material: Material, fence: Fence) -> list[str]:
 
 def _proof(proof: str, fence: Fence) -> list[str]:
     return ["## Our own test runs (not the developer's)", fence.block("proof", proof)] if proof else []
-
-
-def _plain_value(material: Material) -> dict[str, object]:
-    def rows(given: tuple[Excerpt, ...]) -> list[dict[str, object]]:
-        return [{name: getattr(row, name) for name in Excerpt.__slots__} for row in given]
-
-    return {
-        "format": 1,
-        "bug": {name: getattr(material.bug, name) for name in BugText.__slots__},
-        **dict(zip(_SECTIONS, map(rows, material.sections), strict=True)),
-        "diff": material.diff,
-        "diff_events": list(material.diff_events),
-        "proof": material.proof,
-        "dropped": list(material.dropped),
-    }

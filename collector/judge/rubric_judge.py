@@ -19,8 +19,7 @@ from collector.judge.models import (
 )
 from collector.judge.packet import Packet
 from collector.judge.port import Exchange, JudgeModel, JudgeResult, Question
-from collector.judge.rubric import RUBRIC_VERSION, repair_prompt
-from collector.judge.verdict import Opinion, combine, no_verdict, read_reply
+from collector.judge.verdict import RUBRIC_VERSION, Opinion, combine, no_verdict, read_reply, repair_prompt
 from runner.executors.credentials import find_api_key
 from tracer.redaction.cuts import beginning
 from tracer.settings.layers import Settings
@@ -42,12 +41,11 @@ class _Vote:
 
 
 class RubricJudge:
-    """Scores packets by rubric v1 with `votes` independent answers of `model`, asked for one at a time or together."""
+    """Scores packets by rubric v1 with `votes` independent answers of `model`, asked for together."""
 
-    def __init__(self, model: JudgeModel, *, votes: int = 1, together: bool = True) -> None:
+    def __init__(self, model: JudgeModel, *, votes: int = 1) -> None:
         self._model = model
         self._votes = votes
-        self._together = together
 
     @property
     def identity(self) -> str:
@@ -75,8 +73,6 @@ class RubricJudge:
         await self._model.close()
 
     async def _gather(self, packet: Packet) -> list[_Vote]:
-        if not self._together:
-            return [await self._vote(packet, number) for number in range(self._votes)]
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._vote(packet, number)) for number in range(self._votes)]

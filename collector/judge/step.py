@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from collector.collector import Collector
+from collector.config import IN_DATABASE
 from collector.final.qa_facts import StepFacts, fold_qa, key_of
-from collector.intake.limits import IN_DATABASE
 from collector.judge.packet import BugText, Excerpt, Material, Packet, PacketLimits, build_packet
 from collector.judge.port import Judge, JudgeBusyError, JudgeResult
 from collector.judge.verdict import no_verdict
@@ -45,12 +45,8 @@ _SECTIONS: Final[Mapping[str, str]] = {
 _BLOBS: Final = ("content_blob_id", "patch_blob_id", "chunk_blob_id", "detail_blob_id", "value_blob_id")
 
 
-@dataclass(slots=True)
-class _Seen:
-    """One event without its texts."""
-
-    excerpt: Excerpt
-    blob_id: str = ""
+_Seen = tuple[Excerpt, str]
+"""One event without its texts, and the blob that holds them (empty: none)."""
 
 
 @dataclass(slots=True)
@@ -98,12 +94,14 @@ async def gather_material(
             elif payload.get("diff_blob_id") and not _final_diff(row):
                 diff_blob, diff_source = payload["diff_blob_id"], event.event_id
     found: dict[str, Any] = {
-        name: tuple([await _with_text(seen, read_text) for seen in run]) for name, run in ends.items()
+        name: tuple([replace(seen, text=await read_text(blob, _TEXT)) if blob else seen for seen, blob in run])
+        for name, run in ends.items()
     }
     shown = {excerpt.event_id for excerpts in found.values() for excerpt in excerpts}
+    report = (row.metadata.get("task") or {}).get("bug_report") or {}
     sources = [*(event_id for event_id in edits if event_id in shown), *([diff_source] if diff_source else [])]
     return Material(
-        bug=_bug(row),
+        bug=BugText(**{name: str(report.get(name) or "") for name in BugText.__slots__}),
         **found,
         diff=await read_text(diff_blob, limits.diff * 4) if diff_blob else "",
         diff_events=tuple(sources),
@@ -116,14 +114,9 @@ def _final_diff(row: TraceRow) -> str:
     return str(((row.final_state or {}).get("pr") or {}).get("diff_blob_id") or "")
 
 
-def _bug(row: TraceRow) -> BugText:
-    report = (row.metadata.get("task") or {}).get("bug_report") or {}
-    return BugText(**{name: str(report.get(name) or "") for name in BugText.__slots__})
-
-
 def _seen(event: StoredEvent, payload: Mapping[str, Any]) -> _Seen:
     kind = str(payload.get("kind") or payload.get("action") or payload.get("stream") or payload.get("runner") or "")
-    return _Seen(
+    return (
         Excerpt(event_id=event.event_id, seq=event.seq, type=event.type, kind=kind, note=_note(event.type, payload)),
         next((str(payload[name]) for name in _BLOBS if payload.get(name)), ""),
     )
@@ -149,17 +142,11 @@ def _note(event_type: str, payload: Mapping[str, Any]) -> str:
             return ""
 
 
-async def _with_text(seen: _Seen, read_text: ReadText) -> Excerpt:
-    if not seen.blob_id:
-        return seen.excerpt
-    return replace(seen.excerpt, text=await read_text(seen.blob_id, _TEXT))
-
-
 PutBlob = Callable[[bytes, str], Awaitable[str]]
 """Store bytes of a content type durably, as belonging to the trace; their blob id."""
 
 _NO_CONSENT: Final = "the developer did not allow a judge (allow_llm_judge)"
-_NO_JUDGE: Final = "no judge is set up (no API key and no recording)"
+NO_JUDGE: Final = "no judge is set up (no API key and no recording)"
 _MODEL_LENGTH: Final = 200
 _WAITS_S: Final = (2.0, 8.0, 30.0)
 _LONGEST_WAIT_S: Final = 120.0
@@ -186,7 +173,7 @@ class JudgeStep:
     async def run(self) -> JudgeOutcome:
         """The verdict, or why there is none; never an error of the model's side."""
         if self.skip or self.judge is None or self.packet is None:
-            return await self._outcome(_skipped("none", self.skip or _NO_JUDGE))
+            return await self._outcome(_skipped("none", self.skip or NO_JUDGE))
         for wait in (*self.waits_s, None):
             try:
                 return await self._outcome(await self.judge.judge(self.packet))
@@ -231,7 +218,7 @@ async def prepare_judge(
     judge: Judge | None,
     proof: str = "",
     clean: Callable[[str], str] | None = None,
-    no_judge: str = _NO_JUDGE,
+    no_judge: str = NO_JUDGE,
 ) -> JudgeStep:
     """The step for one finalized trace. Without consent the trace's content is not even read.
 
@@ -378,7 +365,7 @@ async def prepared_step(
     *,
     collector: Collector,
     judge: Judge | None,
-    why_none: str = "",
+    why_none: str = NO_JUDGE,
     clean: Callable[[str], str] | None = None,
     facts: tuple[QaFact, ...] = (),
 ) -> JudgeStep:
@@ -394,7 +381,7 @@ async def prepared_step(
         judge=judge,
         proof=proof_text(tests),
         clean=clean,
-        **({"no_judge": why_none} if why_none else {}),
+        no_judge=why_none,
     )
 
 
@@ -403,7 +390,7 @@ async def judge_trace(
     *,
     collector: Collector,
     judge: Judge | None,
-    why_none: str = "",
+    why_none: str = NO_JUDGE,
     clean: Callable[[str], str] | None = None,
 ) -> dict[str, Any]:
     """The trace's `qa.judge` part, its fact stored; the verdict on the same inputs is found, not asked for again.

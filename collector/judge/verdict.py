@@ -1,23 +1,74 @@
-"""From a judge's replies to a verdict: schema, canary and citations checked, then votes combined. Pure.
+"""Rubric v1, what a judge is told, and the way from its replies to a verdict: checked, then votes combined. Pure.
 
-A reply is refused as a whole for invalid JSON, a score outside 0-5 or the canary's word; a dimension for citing no
-event, or one that is not in the packet.
+The six dimensions are the wire names of seed 002's schema; `correctness_confidence` is the seventh, optional one of
+its rubric. `RUBRIC_VERSION` changes with any wording in rubric.toml and any rule here: verdicts are kept by it. A reply
+is refused as a whole for invalid JSON, a score outside 0-5 or the canary's word; a dimension for citing no event, or
+one that is not in the packet.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 from statistics import median
-from typing import NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from collector.judge.packet import Packet
 from collector.judge.port import WIRE_DIMENSIONS, Exchange, JudgeResult
-from collector.judge.rubric import OPTIONAL_DIMENSION, RUBRIC_VERSION, Reply, Scored, dimensions_of
 from tracer.capture.document import JudgeFlag
+
+RUBRIC_VERSION: Final = "1.0"
+OPTIONAL_DIMENSION: Final = "correctness_confidence"
+
+_TEXTS: Final[Mapping[str, Any]] = tomllib.loads(Path(__file__).with_name("rubric.toml").read_text(encoding="utf-8"))
+DIMENSIONS: Final[Mapping[str, str]] = _TEXTS["dimensions"]
+SYSTEM_PROMPT: Final[str] = _TEXTS["system_prompt"].format(
+    version=RUBRIC_VERSION, definitions="\n".join(f"- {name}: {text}" for name, text in DIMENSIONS.items())
+)
+
+
+def _no_switch(value: object) -> object:
+    if isinstance(value, bool):  # `true` equals 1, and is no score
+        raise ValueError("a score is a whole number")  # noqa: TRY004 - pydantic takes a ValueError for a fault
+    return value
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Scored(_Strict):
+    """One dimension of a reply: a whole number 0 to 5, why, and the events it rests on."""
+
+    score: Annotated[Literal[0, 1, 2, 3, 4, 5], BeforeValidator(_no_switch)]
+    reason: Annotated[str, Field(min_length=1, max_length=4_000)]
+    event_ids: Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)]
+
+
+class Reply(_Strict):
+    """The whole reply as the model must write it; what it holds is checked further below."""
+
+    root_cause_identification: Scored
+    plan_quality: Scored
+    experiment_iterate_loop: Scored
+    use_of_signals_tests_logs: Scored
+    minimality_of_fix: Scored
+    clarity: Scored
+    correctness_confidence: Scored | None
+    rationale: Annotated[str, Field(min_length=1, max_length=16_000)]
+    flags: Annotated[list[Literal["hallucination_risk", "missing_steps", "unsafe_suggestion"]], Field(max_length=10)]
+
+
+def repair_prompt(problems: tuple[str, ...]) -> str:
+    """What the one repair asks: the problems (all in our words) and the whole answer again."""
+    listed = "\n".join(f"- {problem}" for problem in problems[:20])
+    return f"That answer cannot be used:\n{listed}\nGive the whole answer again as one JSON object of the schema."
+
 
 _FLAGS: tuple[str, ...] = get_args(JudgeFlag)  # in the order they are written
 _MOST_PROBLEMS = 20
@@ -56,12 +107,13 @@ def read_reply(text: str, packet: Packet) -> Read:
     try:
         reply = Reply.model_validate_json(text, strict=True)
     except ValidationError as error:
-        return Read(None, _told(error))
-    dimensions = dimensions_of(reply)
-    problems = tuple(problem for name, scored in dimensions.items() for problem in _uncited(name, scored, packet))
-    grounded = {
-        name: scored for name, scored in dimensions.items() if scored and not any(_uncited(name, scored, packet))
-    }
+        # Place and rule of each fault; the reply's own words (a key it made up) are not repeated.
+        found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
+        return Read(None, tuple(f"{_place(fault['loc'])}: {fault['type']}" for fault in found))
+    dimensions: dict[str, Scored | None] = {name: getattr(reply, name) for name in DIMENSIONS}
+    faults = {name: _uncited(name, scored, packet) for name, scored in dimensions.items() if scored is not None}
+    problems = tuple(fault for fault in faults.values() if fault)
+    grounded = {name: scored for name, scored in dimensions.items() if scored and not faults[name]}
     return Read(
         Opinion(
             scores={name: grounded[name].score if name in grounded else None for name in dimensions},
@@ -75,19 +127,11 @@ def read_reply(text: str, packet: Packet) -> Read:
     )
 
 
-def _uncited(name: str, scored: Scored | None, packet: Packet) -> tuple[str, ...]:
-    if scored is None:
-        return ()
+def _uncited(name: str, scored: Scored, packet: Packet) -> str:
     if not scored.event_ids:
-        return (f"{name} cites no event",)
+        return f"{name} cites no event"
     unknown = [event_id for event_id in scored.event_ids if event_id not in packet.event_ids]
-    return (f"{name} cites {len(unknown)} event ids that are not in the record",) if unknown else ()
-
-
-def _told(error: ValidationError) -> tuple[str, ...]:
-    """Place and rule of each fault; the reply's own words (a key it made up) are not repeated."""
-    faults = error.errors(include_url=False, include_input=False, include_context=False)
-    return tuple(f"{_place(fault['loc'])}: {fault['type']}" for fault in faults)[:_MOST_PROBLEMS]
+    return f"{name} cites {len(unknown)} event ids that are not in the record" if unknown else ""
 
 
 def _place(parts: tuple[int | str, ...]) -> str:

@@ -177,7 +177,7 @@ class CodeStore:
     def __init__(self, folder: Path, *, commit: str) -> None:
         self._folder = folder
         self._trees = Trees(folder, commit=commit)
-        self._git: Git = self._trees.git
+        self._git = self._trees.git
         # A project may leave its tests out of `git archive`; what stands here outweighs its own attributes.
         attributes = self._git.git_dir / "info" / "attributes"
         attributes.parent.mkdir(exist_ok=True)
@@ -273,15 +273,17 @@ class CodeStore:
         if isinstance(found, Refusal):
             return found
         head, patch, redacted = found
-        changed = await self._blocking(lambda: self._changed(base.tree_id, head))
-        named = next((name for name in map(_name, changed) if any(map(is_git_folder, name.split("/")))), None)
+        words = ("diff-tree", "-r", "--raw", "-z", "--no-renames", base.tree_id, head)
+        changed = parse_raw(await self._blocking(lambda: self._git.run(*words)))
+        paths = tuple(os.fsdecode(entry.path) for entry in changed)
+        named = next((path for path in paths if any(map(is_git_folder, path.split("/")))), None)
         if named is not None:
             return Refusal("patch_does_not_apply", f"{named!r} is .git on other file systems")
         found_tests = await self._blocking(lambda: self._tested(base.tree_id, head, changed, steering))
         return Checkout(
             base=base.tree_id,
             head=head,
-            changed=tuple(os.fsdecode(entry.path) for entry in changed),
+            changed=paths,
             **found_tests,
             source=source,
             patch=patch,
@@ -325,7 +327,8 @@ class CodeStore:
         """The tree with other contents of these files; new ones are plain."""
 
         def made() -> str:
-            there = {os.fsdecode(line.partition(b"\t")[2]): line[:6].decode() for line in self._lines(tree, files)}
+            lines = self._git.run("ls-tree", "-z", tree, "--", *files).split(b"\0")[:-1]
+            there = {os.fsdecode(line.partition(b"\t")[2]): line[:6].decode() for line in lines}
             ids = {name: self._git.run("hash-object", "-w", "--stdin", stdin=data) for name, data in files.items()}
             entries = {name: (there.get(name, FILE_MODES[0]), os.fsdecode(ids[name].strip())) for name in files}
             return self._with(tree, entries)
@@ -341,9 +344,6 @@ class CodeStore:
             return await self._blocking(lambda: git.line("write-tree"))
         except GitError:
             return None
-
-    def _lines(self, tree: str, paths: Iterable[str]) -> list[bytes]:
-        return [line for line in self._git.run("ls-tree", "-z", tree, "--", *paths).split(b"\0") if line]
 
     async def write_tar(self, tree: str, target: Path, *, paths: Sequence[str] = ()) -> int:
         """Write a tree, or these of its paths alone, as a tar; its size in bytes."""
@@ -398,9 +398,6 @@ class CodeStore:
             return Refusal("redacted" if hidden else "no_patch", f"{what} leave a file whose content cannot be told")
         return _Head(tree, what, any(state.redacted for state in files.values()))
 
-    def _changed(self, base: str, head: str) -> list[RawEntry]:
-        return parse_raw(self._git.run("diff-tree", "-r", "--raw", "-z", "--no-renames", base, head))
-
     def _tested(self, base: str, head: str, changed: list[RawEntry], steering: Collection[str]) -> dict[str, Any]:
         """Both sides as they are tested: one set of tests, and nothing of the patch's that steers them.
 
@@ -428,18 +425,14 @@ class CodeStore:
 
     def _file(self, name: str, entry: RawEntry) -> ChangedFile:
         """The file on both sides; what is no regular file, or too large to be read, has no text."""
-        sides = [
-            None
-            if not int(mode)
-            else self._git.run("cat-file", "blob", object_id)
-            if self._is_text(mode, object_id)
-            else b""
-            for mode, object_id in zip(entry.modes, entry.ids, strict=True)
-        ]
-        return ChangedFile(path=name, before=sides[0], after=sides[1], too_large=sides[0] == sides[1])
+        before, after = map(self._side, entry.modes, entry.ids)
+        return ChangedFile(path=name, before=before, after=after, too_large=before == after)
 
-    def _is_text(self, mode: str, object_id: str) -> bool:
-        return mode in FILE_MODES and int(self._git.line("cat-file", "-s", object_id)) <= _MOST_READ
+    def _side(self, mode: str, object_id: str) -> bytes | None:
+        if not int(mode):
+            return None
+        readable = mode in FILE_MODES and int(self._git.line("cat-file", "-s", object_id)) <= _MOST_READ
+        return self._git.run("cat-file", "blob", object_id) if readable else b""
 
     def _with(self, tree: str, entries: Mapping[str, tuple[str, str]]) -> str:
         """The tree with these modes and contents by path; mode 0 takes a file away."""
@@ -480,10 +473,6 @@ class CodeStore:
         except TimeoutError:
             return "time"
         return "size"
-
-
-def _name(entry: RawEntry) -> str:
-    return os.fsdecode(entry.path)
 
 
 def _apply(git: Git, diff: bytes) -> None:

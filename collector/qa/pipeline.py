@@ -26,7 +26,7 @@ from collector.final.qa_facts import Step, StepFacts, fold_qa, key_of
 from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.judge.port import Judge
-from collector.judge.step import prepared_step, verdict_of
+from collector.judge.step import NO_JUDGE, prepared_step, verdict_of
 from collector.patches import PatchError, parse_patch
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, mirror_of, session_end
 from collector.qa.profiles import (
@@ -67,7 +67,6 @@ SandboxFor = Callable[[str], Awaitable[Sandbox]]
 """The sandbox for an image; raises `SandboxError`."""
 _DUE: Final = ("finalized", "qa_running", "complete", "qa_failed")
 _LEASE_MS: Final = 60_000
-_NO_JUDGE: Final = "no judge is set up (no API key and no recording)"
 
 
 async def run_qa(
@@ -77,7 +76,7 @@ async def run_qa(
     settings: QaSettings,
     judge: Judge | None,
     sandbox: SandboxFor | None = None,
-    no_judge: str = _NO_JUDGE,
+    no_judge: str = NO_JUDGE,
     progress: Progress = lambda _: None,
     insist: bool = False,
 ) -> Qa:
@@ -205,7 +204,10 @@ class _Run:
             self._progress("schema: done before")
             return
         try:
-            _check_blocks(row)
+            for model, name in ((Repo, "repo"), (Task, "task"), (Developer, "developer"), (Environment, "environment")):
+                model.model_validate(row.metadata[name])
+            if row.final_state is not None:
+                FinalState.model_validate(row.final_state)
             async for _ in (await self._source()).events():
                 pass
         except (TraceError, ValidationError) as error:
@@ -451,11 +453,3 @@ async def note_alternatives(collector: Collector, trace_id: str, patches: Mappin
         {"name": name, "diff_blob_id": await collector.keep_result(trace_id, diff)} for name, diff in patches.items()
     ]
     await collector.store.append_qa_fact(trace_id, QaFact("alternatives", new_id(), now_epoch_ms(), {"patches": kept}))
-
-
-def _check_blocks(row: TraceRow) -> None:
-    """The blocks of a trace against the schema; raises pydantic's ValidationError."""
-    for model, name in ((Repo, "repo"), (Task, "task"), (Developer, "developer"), (Environment, "environment")):
-        model.model_validate(row.metadata[name])
-    if row.final_state is not None:
-        FinalState.model_validate(row.final_state)

@@ -129,21 +129,10 @@ def scripts_of(files: Mapping[str, bytes]) -> dict[str, str]:
     return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
 
 
-class _Usual(NamedTuple):
-    command: str
-    probe: str
-    reports: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...]
-    starts: tuple[str, ...]
-
-
-_DATA: Final[Mapping[Any, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_USUAL: Final[Mapping[Runner, _Usual]] = {
-    runner: _Usual(
-        row["command"], row["probe"], tuple(row["reports"]), tuple(row["environment"].items()), tuple(row["starts"])
-    )
-    for runner, row in _DATA.items()
-}
+_USUAL: Final[Mapping[Any, Mapping[str, Any]]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
+"""How each runner's tests are usually run."""
 
 
 class Seen(NamedTuple):
@@ -217,7 +206,7 @@ def plan_of(
     if isinstance(profile, Refusal):
         return profile
     usual = _USUAL[profile.runner]
-    texts = [text.strip() for text in profile.commands or [profile.command or usual.command]]
+    texts = [text.strip() for text in profile.commands or [profile.command or usual["command"]]]
     if not all(texts):
         return Refusal("policy", "a custom profile needs a command")
     every = ("*",)
@@ -238,7 +227,7 @@ def plan_of(
         ready[phase] = tuple(words for words in found if words is not None)
     if profile.network and not lists.build_network:
         return Refusal("policy", "the build asks for the network, and this server gives it none (qa.build_network)")
-    reports = (*profile.reports, *usual.reports)
+    reports = (*profile.reports, *usual["reports"])
     bad = next((report for report in reports if _PATTERN.fullmatch(report) is None or ".." in report), None)
     if bad is not None:
         return Refusal("policy", f"{bad!r} is no place for a report")
@@ -248,9 +237,9 @@ def plan_of(
         image=image,
         command=started.command,
         commands=tuple(texts),
-        probe=usual.probe,
+        probe=usual["probe"],
         reports=(f"{REPORT_FOLDER}/*", *dict.fromkeys(reports)),
-        environment=tuple({**dict(usual.environment), **started.variables}.items()),
+        environment=tuple({**usual["environment"], **started.variables}.items()),
         build=ready["build"],
         build_network=profile.network,
         setup=ready["setup"],
@@ -267,7 +256,7 @@ def _image_runner(profile: QaProfile, text: str) -> Runner:
     if profile.runner != "custom":
         return profile.runner
     words = text.split()
-    return next((runner for runner, usual in _USUAL.items() if words[0] in usual.starts), "custom")
+    return next((runner for runner, usual in _USUAL.items() if words[0] in usual["starts"]), "custom")
 
 
 class _Started(NamedTuple):

@@ -19,7 +19,6 @@ from runner.gate.file_roles import is_test_file
 
 Verdict = Literal["proven", "passes_at_base", "fails_at_head", "flaky", "unchanged", "no_report", "steered"]
 ABSENT: Final = "absent"
-_WEAK: Final = 50
 _BAD: Final = frozenset({"failed", "error"})
 
 
@@ -91,7 +90,10 @@ class Proof:
                 "pass_to_pass": sum(row.before == row.after == "passed" for row in self.rows),
                 **{name: len(found) for name, found in lists.items()},
             },
-            "tests": [_row_json(row) for row in ranked[:most_rows]],
+            "tests": [
+                {"id": row.id, "before": row.before, "after": row.after, "touched": row.touched, "flaky": row.flaky}
+                for row in ranked[:most_rows]
+            ],
             "tests_left_out": max(len(self.rows) - most_rows, 0),
         }
 
@@ -150,27 +152,6 @@ def are_several(passed: Mapping[str, Collection[str]]) -> bool:
     """Whether parts of the fix mend different tests by themselves; `passed` has the tests by the part applied alone."""
     sets = [set(tests) for tests in passed.values() if tests]
     return any(one.isdisjoint(other) for number, one in enumerate(sets) for other in sets[:number])
-
-
-def flags_of(
-    *,
-    told: Sequence[str],
-    several: bool,
-    strength: int | None,
-    cheated: Sequence[str],
-    refused: Sequence[str],
-    pinned: bool,
-) -> list[JsonValue]:
-    """What is doubtful about a proof, by name."""
-    found = {
-        "fix_in_report": bool(told),
-        "several_bugs": several,
-        "weak_tests": strength is not None and strength < _WEAK,
-        "cheatable": bool(cheated),
-        "too_narrow": bool(refused),
-        "image_not_pinned": not pinned,
-    }
-    return [name for name, holds in found.items() if holds]
 
 
 def _verdict(base: list[Run], head: list[Run], rows: tuple[Row, ...], *, told: bool) -> Verdict:
@@ -251,7 +232,3 @@ def _touched(test: CaseResult, tests_changed: tuple[str, ...]) -> bool:
 def _rank(row: Row) -> tuple[int, str]:
     interest = [row.fixed, row.broken, row.flaky, row.after in _BAD, row.touched]
     return (interest.index(True) if True in interest else len(interest), row.id)
-
-
-def _row_json(row: Row) -> dict[str, JsonValue]:
-    return {"id": row.id, "before": row.before, "after": row.after, "touched": row.touched, "flaky": row.flaky}

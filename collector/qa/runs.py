@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 from pydantic import JsonValue
@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.dependencies import KeptLayers, lay_over, layer_key, pins_dependencies
 from collector.qa.profiles import Plan, Refusal
-from collector.qa.proof import Proof, Run, are_several, flags_of, prove, told_by_report
+from collector.qa.proof import Proof, Run, are_several, prove, told_by_report
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
 from collector.qa.settings import QaSettings
@@ -34,11 +34,11 @@ from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import SandboxError
 from tracer.redaction.cuts import beginning
 
-_T = TypeVar("_T")
 Phase = Literal["base", "head"]
 Progress = Callable[[str], None]
 """Takes a line about what happens."""
 _MOST_PARTS: Final = 4
+_WEAK: Final = 50
 _MADE: Final = (".pm-report/", "junit.xml", "node_modules/")  # removed before every run, or no part of a tree
 _CHEATS: Final = tuple(
     (str(row["name"]), {path: text.encode() for path, text in row["files"].items()})
@@ -161,7 +161,7 @@ class TestsStep:
         """A tree's tar with what the build commands leave in it, in place of the tar; None where they fail."""
         saved = source.with_stem(f"{source.stem}-built")
         job = self._build_job(source, saved, lines=self.plan.build, network=self.plan.build_network, label="build")
-        outcome = await self._sure(lambda: self.sandbox.run(job))
+        outcome = await self._sure(job)
         self.progress(f"tests: build of {label} {_word(outcome)}")
         source.unlink()
         return saved if outcome.passed and outcome.saved else None, outcome
@@ -184,7 +184,7 @@ class TestsStep:
         for key, paths in ways.items():
             await self.code.write_tar(tree, source, paths=paths)
             job = self._build_job(source, saved, lines=self.plan.setup, network=network, label="setup")
-            outcome = await self._sure(lambda: self.sandbox.run(job))  # noqa: B023 - awaited here
+            outcome = await self._sure(job)
             notes.append({"phase": "setup", **_shown(outcome), **await self._streams(outcome)})
             self.progress(f"tests: setup {_word(outcome)}")
             if outcome.passed and outcome.saved:
@@ -213,7 +213,10 @@ class TestsStep:
         invocation = self._invocation(phase, begun, outcome)
         if own is not None:
             invocation["command"] = own.shown
-        invocation |= {**await self._streams(outcome), "report_blob_id": await self._report(outcome)}
+        # The first report that came back; it holds the output of failed tests, so consent to output is asked.
+        told = next(iter(outcome.reports.values()), None)
+        blob_id = await self.keep(told, from_program=True) if told is not None else None
+        invocation |= {**await self._streams(outcome), "report_blob_id": blob_id}
         note: dict[str, JsonValue] = {"invocation_id": invocation["invocation_id"], **_shown(outcome)}
         if (tests := report.tests if reading in {"read", "no_tests"} else None) is not None:
             note["tests"] = {**report.counts}
@@ -234,7 +237,7 @@ class TestsStep:
         )
         if plan.told_by_output:
             job = replace(job, limits=replace(job.limits, keep_bytes=_TOLD_OUTPUT))
-        outcome = await self._sure(lambda: self.sandbox.run(job))
+        outcome = await self._sure(job)
         output = outcome.stdout + b"\n" + outcome.stderr if plan.told_by_output else b""
         return outcome, read_reports(outcome.reports, output=output, root=WORKSPACE)
 
@@ -259,14 +262,15 @@ class TestsStep:
         refused = [name for name, tree in fit if not fixed <= await self._passing(tree, own, name)]
         tried = noticed + len(survivors)
         strength = round(100 * noticed / tried) if tried else None
-        flags = flags_of(
-            told=told,
-            several=are_several(parts),
-            strength=strength,
-            cheated=cheated,
-            refused=refused,
-            pinned=bool(facts.pinned),
-        )
+        doubts = {
+            "fix_in_report": bool(told),
+            "several_bugs": are_several(parts),
+            "weak_tests": strength is not None and strength < _WEAK,
+            "cheatable": bool(cheated),
+            "too_narrow": bool(refused),
+            "image_not_pinned": not facts.pinned,
+        }
+        flags: list[JsonValue] = [name for name, holds in doubts.items() if holds]
         worth = "not tried" if strength is None else f"{noticed} of {tried} planted faults noticed"
         self.progress(f"tests: {worth}{'; ' if flags else ''}{', '.join(map(str, flags))}")
         return {
@@ -411,17 +415,11 @@ class TestsStep:
         streams = {"stdout_blob_id": outcome.stdout, "stderr_blob_id": outcome.stderr}
         return {name: await self.keep(data, from_program=True) if data else None for name, data in streams.items()}
 
-    async def _report(self, outcome: Outcome) -> JsonValue:
-        """The first report that came back; it holds the output of failed tests, so consent to output is asked."""
-        for data in outcome.reports.values():
-            return await self.keep(data, from_program=True)
-        return None
-
-    async def _sure(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
-        """Try again where the sandbox, not the program, failed."""
+    async def _sure(self, job: Job) -> Outcome:
+        """Run it, again where the sandbox, not the program, failed."""
         for wait in (*self.settings.waits_s, None):
             try:
-                return await attempt()
+                return await self.sandbox.run(job)
             except SandboxError as error:
                 if wait is None:
                     raise

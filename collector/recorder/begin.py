@@ -55,10 +55,7 @@ def open_repository(folder: Path) -> Git:
 
 def head_commit(git: Git) -> str:
     """The commit that is checked out, or an empty text."""
-    try:
-        said = git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except GitError:
-        return ""
+    said = asked(git, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     return said if _SHA.fullmatch(said) else ""
 
 
@@ -69,15 +66,15 @@ def keyed(key: bytes, what: str, value: str) -> str:
 
 def repo_block(git: Git, *, commit: str) -> dict[str, Any]:
     """`repo`: id, address without credentials, default branch, base commit, fingerprint."""
-    remote = _without_credentials(_asked(git, "config", "--get", "remote.origin.url"))
-    default = _asked(git, "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD").removeprefix("origin/")
+    remote = _without_credentials(asked(git, "config", "--get", "remote.origin.url"))
+    default = asked(git, "symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD").removeprefix("origin/")
     return {
         "repo_id": _repo_id(remote) or git.top.name or "repository",
         "remote_url": remote or None,
-        "default_branch": default or _asked(git, "symbolic-ref", "--short", "--quiet", "HEAD") or None,
+        "default_branch": default or asked(git, "symbolic-ref", "--short", "--quiet", "HEAD") or None,
         "commit_base": commit,
         "repo_fingerprint": {
-            "tree_hash": _asked(git, "rev-parse", f"{commit}^{{tree}}") or None,
+            "tree_hash": asked(git, "rev-parse", f"{commit}^{{tree}}") or None,
             "dependencies_lock_hash": _lock_hash(git.top),
         },
     }
@@ -87,7 +84,7 @@ def developer_block(
     git: Git, *, key: bytes, developer: str, experience: str, consent: Mapping[str, bool]
 ) -> dict[str, Any]:
     """`developer`: the id given, else one keyed from git's e-mail; never the e-mail itself."""
-    person = _asked(git, "config", "--get", "user.email") or _asked(git, "config", "--get", "user.name")
+    person = asked(git, "config", "--get", "user.email") or asked(git, "config", "--get", "user.name")
     return {
         "developer_id": developer or f"dev-{keyed(key, 'developer', person)}",
         "experience_level": experience or "unknown",
@@ -113,7 +110,8 @@ def environment_hash(environ: Mapping[str, str], *, key: bytes) -> str:
     return hmac.new(key, text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
 
 
-def _asked(git: Git, *words: str) -> str:
+def asked(git: Git, *words: str) -> str:
+    """What git answers in one line; empty where it refuses."""
     try:
         return git.line(*words)
     except GitError:
@@ -287,10 +285,7 @@ def begin_capture(
     except ValidationError as error:  # an empty label, too long an id: told now, not when it is sent
         raise refusal(error) from error
     if body.get("store") != "raw":
-        task = redactor.redact_value(body.get("task")).value
-        body["task"] = task
-    trace_id = trace_id or str(body.pop("trace_id", "") or "") or new_id()
-    body.pop("trace_id", None)
-    return Spool.create(
-        captures_folder(state_root), {"trace_id": trace_id, "server": server, "kind": kind, "request": body, **more}
-    )
+        body["task"] = redactor.redact_value(body.get("task")).value
+    own_id = str(body.pop("trace_id", None) or "")
+    header = {"trace_id": trace_id or own_id or new_id(), "server": server, "kind": kind, "request": body, **more}
+    return Spool.create(captures_folder(state_root), header)

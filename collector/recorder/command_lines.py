@@ -12,12 +12,13 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-Runner = Literal["pytest", "go test", "npm test", "make test", "custom"]
+from tracer.capture.wire import Runner
+
 Standing = Literal["line", "pipe", "zero_only", "unknown"]
 
 _WORDS: Final[Mapping[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -91,7 +92,7 @@ def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program,
     commands = list(_commands(text))
     if not commands:
         return Line()
-    others = [words for words, _standing, _place in commands if not _is_ours(words)]
+    others = [words for words, *_ in commands if not (_base(words) == "pm" and words[1:2] and words[1] in _OURS)]
     found = Line(
         program=_base((others or [commands[0][0]])[0]),
         ours=not others,
@@ -99,21 +100,23 @@ def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program,
     )
     for words, standing, place in commands:
         base, rest = _base(words), words[1:]
-        runner = _runner(base, rest)
+        runner = _runner_named(base, _without_values(base, rest, _BEFORE))
+        if runner is not None and not _NO_RUN[runner].isdisjoint(rest):
+            runner = None
         if not runner and base in _HOLDERS and depth < _DEEPEST and _NO_RUN[_HOLDERS[base]].isdisjoint(rest):
             targets = _targets(base, rest)
             if any(read_line(inside(base, target), inside=inside, depth=depth + 1).test for target in targets):
                 runner = _HOLDERS[base]
         if runner and found.test is None:
             test = TestCommand(runner=runner, words=tuple(words), standing=standing, place=place)
-            found = _changed(found, test=test)
+            found = replace(found, test=test)
         if base in _DEBUGGERS or (base.startswith("python") and rest[:2] in (["-m", "pdb"], ["-m", "ipdb"])):
-            found = _changed(found, debugger=" ".join(words))
+            found = replace(found, debugger=" ".join(words))
         if base in _EDITORS:
-            found = _changed(found, editor=True)
+            found = replace(found, editor=True)
         viewed = _viewed(base, rest)
         if viewed is not None and found.viewed is None:
-            found = _changed(found, viewed=viewed)
+            found = replace(found, viewed=viewed)
     return found
 
 
@@ -137,14 +140,10 @@ def target_lines(folder: str, program: str, target: str) -> str:
             return ""
         needed = [f"{program} {name}" for name in rule["needed"].split()[:_MOST_NEEDED] if _TARGET.fullmatch(name)]
         below = re.sub(r"(?m)^[ \t]+[@-]*", "", rule["below"])
-        return _with_values("\n".join([*needed, rule["beside"] or "", below]), text)
+        values = dict(_ASSIGNED.findall(text))  # the makefile's own variables, as far as one line each tells them
+        lines = "\n".join([*needed, rule["beside"] or "", below])
+        return re.sub(r"\$[({]([\w.-]+)[)}]", lambda found: values.get(found[1], found[0]), lines)  # noqa: B023 - done here
     return ""
-
-
-def _with_values(lines: str, makefile: str) -> str:
-    """With the makefile's own variables, as far as one line each gives them a plain value."""
-    values = dict(_ASSIGNED.findall(makefile))
-    return re.sub(r"\$[({]([\w.-]+)[)}]", lambda found: values.get(found[1], found[0]), lines)
 
 
 def _script(package: str, name: str) -> str:
@@ -186,10 +185,6 @@ def junit_path(words: Sequence[str]) -> str | None:
     return None
 
 
-def _is_ours(words: Sequence[str]) -> bool:
-    return _base(words) == "pm" and words[1:2] != [] and words[1] in _OURS
-
-
 def _may_commit(words: Sequence[str]) -> bool:
     if _base(words) != "git":
         return _base(words) in _COMMITTERS
@@ -197,19 +192,8 @@ def _may_commit(words: Sequence[str]) -> bool:
     return plain[:1] != [] and plain[0] not in _NO_COMMIT
 
 
-def _changed(line: Line, **changes: Any) -> Line:
-    from dataclasses import replace
-
-    return replace(line, **changes)
-
-
 def _base(words: Sequence[str]) -> str:
     return os.path.basename(words[0]) if words else ""  # noqa: PTH119 - a text, not a place
-
-
-def _runner(base: str, rest: Sequence[str]) -> Runner | None:
-    found = _runner_named(base, _without_values(base, rest, _BEFORE))
-    return None if found is None or not _NO_RUN[found].isdisjoint(rest) else found
 
 
 def _runner_named(base: str, rest: Sequence[str]) -> Runner | None:

@@ -66,13 +66,19 @@ def parse_consent(text: str) -> Consent:
 def stored_consent(state_root: Path, repo_id: str) -> Consent | None:
     """What was answered for this repository before; None where nobody was asked."""
     try:
-        found: Any = orjson.loads((state_root / _FILE).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+        kept = _stored(state_root).get(repo_id)
+    except OSError:
         return None
-    kept = found.get(repo_id) if isinstance(found, dict) else None
-    if not isinstance(kept, dict):
-        return None
-    return Consent(**{word: kept.get(name) is True for word, name in WORDS.items()})
+    return Consent(**{word: kept.get(name) is True for word, name in WORDS.items()}) if isinstance(kept, dict) else None
+
+
+def _stored(state_root: Path) -> dict[str, Any]:
+    """All answers, by repository; a file that is damaged holds none."""
+    try:
+        found = orjson.loads((state_root / _FILE).read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def keep_consent(state_root: Path, repo_id: str, consent: Consent) -> None:
@@ -80,11 +86,7 @@ def keep_consent(state_root: Path, repo_id: str, consent: Consent) -> None:
     path = state_root / _FILE
     try:
         ensure_folder(state_root)
-        try:
-            found: Any = orjson.loads(path.read_bytes())
-        except (FileNotFoundError, orjson.JSONDecodeError):
-            found = {}
-        kept = {**(found if isinstance(found, dict) else {}), repo_id: {**consent.flags(), "given_at": now_iso()}}
+        kept = {**_stored(state_root), repo_id: {**consent.flags(), "given_at": now_iso()}}
         replace(path, orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n")
     except OSError as error:
         raise RecordError(

@@ -212,7 +212,9 @@ class Editor:
         whole["payload"] = self._completed(kind, said["payload"])
         outputs = self._spool.header["request"]["developer"]["consent_flags"].get("store_terminal_output") is True
         (draft,) = redacted_drafts([whole], self._redactor, self._map, outputs=outputs)
-        self._refuse_left_out(whole["payload"].get("file_path"))
+        path = whole["payload"].get("file_path")
+        if path and not path.startswith(("/", "~")) and not self._writer.files.not_ignored([path]):
+            raise UsageError("this file is not recorded", why="git or record.ignore leaves it out")
         if kind in {"thought", "test_run"}:  # what it speaks of stands before it
             self._writer.sweep(PERSON, command=command)
 
@@ -239,10 +241,6 @@ class Editor:
             payload.setdefault("runner", test.runner if test is not None else "custom")
             payload.setdefault("passed", payload.get("exit_code") == 0)
         return payload
-
-    def _refuse_left_out(self, path: str | None) -> None:
-        if path and not path.startswith(("/", "~")) and not self._writer.files.not_ignored([path]):
-            raise UsageError("this file is not recorded", why="git or record.ignore leaves it out")
 
     def _take_back(self, payload: Mapping[str, Any]) -> Answer:
         given: Any = payload.get("withdraw")

@@ -10,14 +10,14 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.client.spool import Draft
 from collector.patches import make_patch, tree_patch
 from runner.workspace.git.repository import Git, GitError, parse_raw
-from tracer.blobs import DirectoryBlobs, blob_id_of
+from tracer.blobs import DirectoryBlobs, blob_id_of, text_of
 from tracer.redaction.marks import MARKER
 from tracer.unified_diff import quoted
 
@@ -118,40 +118,27 @@ _MODES: Final = (PLAIN, EXECUTABLE)
 
 def body(name: str, data: bytes, blobs: DirectoryBlobs) -> dict[str, Any]:
     """A content as a payload's field: inline (`patch`) where it is short text, else as a blob (`patch_blob_id`)."""
-    if len(data) <= INLINE and b"\0" not in data:
-        try:
-            return {name: data.decode("utf-8")}
-        except UnicodeDecodeError:
-            pass
-    return {f"{name}_blob_id": blobs.put_bytes(data)}
+    text = text_of(data, probe=INLINE) if len(data) <= INLINE else None
+    return {name: text} if text is not None else {f"{name}_blob_id": blobs.put_bytes(data)}
 
 
+@dataclass(kw_only=True)
 class FileTracker:
     """The files of one recording, for one thread; `store` turns a file's bytes into their stored form."""
 
-    def __init__(
-        self,
-        git: Git,
-        *,
-        base: str,
-        blobs: DirectoryBlobs,
-        store: Callable[[bytes], bytes],
-        left_out: Callable[[str], bool],
-        limit: int,
-        snapshots: bool = True,
-        text_only: bool = True,
-    ) -> None:
-        self.text_only = text_only
-        self._git = git
-        self._places = Places(str(git.top))
-        self._base = base
-        self._blobs = blobs
-        self._store = store
-        self._left_out = left_out
-        self._limit = limit
-        self._snapshots = snapshots
-        self.known: dict[str, Known] = {}
-        self.untouched_ns: int | None = None
+    git: Git
+    base: str
+    blobs: DirectoryBlobs
+    store: Callable[[bytes], bytes]
+    left_out: Callable[[str], bool]
+    limit: int
+    snapshots: bool = True
+    text_only: bool = True
+    known: dict[str, Known] = field(default_factory=dict)
+    untouched_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        self._places = Places(str(self.git.top))
 
     def learn(self, event: Mapping[str, Any]) -> None:
         """Take over what an event in the spool says of a file (our own, another process's, or before a crash)."""
@@ -178,46 +165,47 @@ class FileTracker:
 
     def _told(self, path: str) -> str:
         """The stored form of a file's name: a secret may stand there too."""
-        return os.fsdecode(self._store(os.fsencode(path)))
+        return os.fsdecode(self.store(os.fsencode(path)))
+
+    def _binary(self, path: str) -> bytes:
+        """The diff of a file whose content is not kept."""
+        return b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((quoted(self._told(path)),) * 4)
 
     def changed_paths(self) -> list[str]:
         """What git says differs from the base commit, and every file known so far.
 
         Untracked files count unless nobody touched them since `untouched_ns` (their ctime).
         """
-        tracked = self._named_by("diff", "--name-only", "--no-renames", "-z", self._base, "--")
+        tracked = self._named_by("diff", "--name-only", "--no-renames", "-z", self.base, "--")
         untracked = self._named_by("ls-files", "--others", "--exclude-standard", "-z") - self.known.keys()
         if self.untouched_ns is not None:
-            untracked = {path for path in untracked if self._changed_ns(path) >= self.untouched_ns}
+            looks = {path: look_at(self._full(path)).look for path in untracked}
+            untracked = {path for path, look in looks.items() if (look[2] if look else 0) >= self.untouched_ns}
         return sorted({*self.known, *tracked, *untracked})
 
     def untracked(self) -> tuple[int, int]:
         """How many untracked files there are that would be recorded, and their bytes."""
         named = self._named_by("ls-files", "--others", "--exclude-standard", "-z")
-        sizes = [look_at(self._full(path)).size for path in named if not self._left_out(path)]
+        sizes = [look_at(self._full(path)).size for path in named if not self.left_out(path)]
         return len(sizes), sum(sizes)
 
     @cached_property
     def _has_modes(self) -> bool:
         """Whether the file system's modes mean anything: git looks when a repository is made."""
         try:
-            return self._git.line("config", "--type=bool", "--default=true", "core.fileMode") != "false"
+            return self.git.line("config", "--type=bool", "--default=true", "core.fileMode") != "false"
         except GitError:
             return True
 
     def _named_by(self, *words: str) -> set[str]:
         try:
-            said = self._git.run(*words, chosen_index=False)
+            said = self.git.run(*words, chosen_index=False)
         except GitError:
             return set()
         return {path for path in map(_text, said.split(b"\0")) if path}
 
-    def _changed_ns(self, path: str) -> int:
-        look = look_at(self._full(path)).look
-        return look[2] if look is not None else 0
-
     def _full(self, path: str) -> str:
-        return os.path.join(self._git.top, path)  # noqa: PTH118 - many files, each time
+        return os.path.join(self.git.top, path)  # noqa: PTH118 - many files, each time
 
     def difference(self) -> bytes:
         """The unified diff from the base commit to what was last recorded of every file, in the stored form."""
@@ -226,7 +214,7 @@ class FileTracker:
             before, why, mode = self._at_base(path)
             if why or known.why:
                 continue
-            after = self._blobs.read(known.blob_id) if known.blob_id is not None else None
+            after = self.blobs.read(known.blob_id) if known.blob_id is not None else None
             parts.append(make_patch(self._told(path), before, after, modes=(mode, known.mode or mode)))
         return b"".join(parts)
 
@@ -238,12 +226,12 @@ class FileTracker:
         listed: list[tuple[str, str, bytes]] = []
         left_out = size = 0
         try:
-            for entry in self._git.run("ls-tree", "-r", "-l", "-z", "--full-tree", self._base).split(b"\0")[:-1]:
+            for entry in self.git.run("ls-tree", "-r", "-l", "-z", "--full-tree", self.base).split(b"\0")[:-1]:
                 facts, _, name = entry.partition(b"\t")
                 told, _, object_id, length = facts.split()
                 path, mode = _text(name), told.decode("ascii")
-                known = path and "\n" not in path and mode in _MODES and not self._left_out(path)
-                if known and int(length) <= self._limit:
+                known = path and "\n" not in path and mode in _MODES and not self.left_out(path)
+                if known and int(length) <= self.limit:
                     listed.append((path, mode, object_id))
                     size += int(length)
                 else:
@@ -251,7 +239,7 @@ class FileTracker:
             if size > _LARGEST_TREE:
                 return None
             wanted = b"".join(b"%s %s\n" % (object_id, os.fsencode(path)) for path, _, object_id in listed)
-            said = self._git.run("cat-file", "--batch", "--filters", stdin=wanted)
+            said = self.git.run("cat-file", "--batch", "--filters", stdin=wanted)
         except (GitError, ValueError):
             return None
         files: list[tuple[str, str, bytes]] = []
@@ -263,7 +251,7 @@ class FileTracker:
             if self._unfit(data):
                 left_out += 1
             else:
-                files.append((self._told(path), mode, self._store(data)))
+                files.append((self._told(path), mode, self.store(data)))
         return tree_patch(files, left_out=left_out)
 
     def commit_diff(self, parent: str, commit: str) -> tuple[bytes, list[str]]:
@@ -271,17 +259,16 @@ class FileTracker:
         words = ["diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", "--root"]
         parts: list[bytes] = []
         left_out: list[str] = []
-        for entry in parse_raw(self._git.run(*words, *([parent] if parent else []), commit))[:_MOST_FILES]:
+        for entry in parse_raw(self.git.run(*words, *([parent] if parent else []), commit))[:_MOST_FILES]:
             path = _text(entry.path)
-            if path and self._left_out(path):
+            if path and self.left_out(path):
                 left_out.append(path)
-            if not path or self._left_out(path):
+            if not path or self.left_out(path):
                 continue
             before, why = self._object(entry.ids[0])
             after, why_after = self._object(entry.ids[1])
             if why or why_after:
-                name = quoted(self._told(path))
-                parts.append(b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4))
+                parts.append(self._binary(path))
             else:
                 old, new = (mode if mode in _MODES else PLAIN for mode in entry.modes)
                 parts.append(make_patch(self._told(path), before, after, modes=(old, new)))
@@ -291,22 +278,21 @@ class FileTracker:
         if not object_id.strip("0"):
             return None, ""
         try:
-            if int(self._git.run("cat-file", "-s", object_id)) > self._limit:
+            if int(self.git.run("cat-file", "-s", object_id)) > self.limit:
                 return None, "large"
-            data = self._git.run("cat-file", "blob", object_id)
+            data = self.git.run("cat-file", "blob", object_id)
         except (GitError, ValueError):
             return None, "unreadable"
-        why = self._unfit(data)
-        return (None, why) if why else (self._store(data), "")
+        return self._fitted(data)
 
     def not_ignored(self, paths: Iterable[str]) -> list[str]:
         """`paths` without ignored, never recorded and foreign ones (other repositories, links); none if git fails."""
-        places = Places(str(self._git.top))  # folders change from one look to the next
-        wanted = sorted({path for path in paths if path and not self._left_out(path) and not places.elsewhere(path)})
+        places = Places(str(self.git.top))  # folders change from one look to the next
+        wanted = sorted({path for path in paths if path and not self.left_out(path) and not places.elsewhere(path)})
         if not wanted:
             return []
         try:
-            said = self._git.run(
+            said = self.git.run(
                 "check-ignore", "-z", "--stdin",
                 stdin=b"".join(b"./" + os.fsencode(path) + b"\0" for path in wanted),
                 env={"GIT_LITERAL_PATHSPECS": "0"},  # the command refuses it; "./" keeps names from being magic
@@ -320,25 +306,22 @@ class FileTracker:
 
     def observe(self, paths: Iterable[str], *, actor: Mapping[str, Any], context: Mapping[str, Any]) -> list[Draft]:
         """Drafts for the files among `paths` that differ from what was last recorded."""
-        drafts: list[Draft] = []
-        for path in paths:
-            if not self._left_out(path):
-                drafts += self._observed(path, actor, context)
-        return drafts
+        wanted = (path for path in paths if not self.left_out(path))
+        return [draft for path in wanted for draft in self._observed(path, actor, context)]
 
     def snapshot(self, paths: Iterable[str], reason: Reason, *, context: Mapping[str, Any]) -> list[Draft]:
         """A snapshot draft of each of `paths` in the form last recorded; files that are gone or not kept have none."""
         drafts: list[Draft] = []
-        for path in paths if self._snapshots else ():
+        for path in paths if self.snapshots else ():
             known = self.known.get(path)
             if known is not None and known.blob_id is not None:
-                drafts.append(self._snapshot(path, self._blobs.read(known.blob_id), reason, context))
+                drafts.append(self._snapshot(path, self.blobs.read(known.blob_id), reason, context))
         return drafts
 
     def first_snapshot(self, path: str, *, context: Mapping[str, Any]) -> list[Draft]:
         """A snapshot of a file that nothing touched yet; none where it is not kept."""
-        content = self._read(path, None) if not self._left_out(path) else None
-        if content is None or content.data is None or not self._snapshots:
+        content = self._read(path, None) if not self.left_out(path) else None
+        if content is None or content.data is None or not self.snapshots:
             return []
         self._note(path, content)
         return [self._snapshot(path, content.data, "manual_checkpoint", context)]
@@ -351,7 +334,7 @@ class FileTracker:
         if known is None:
             before, why_before, mode = self._at_base(path)
         else:
-            before = self._blobs.read(known.blob_id) if known.blob_id is not None else None
+            before = self.blobs.read(known.blob_id) if known.blob_id is not None else None
             why_before, mode = known.why, known.mode or self._at_base(path)[2]
         if not self._has_modes:
             content = content._replace(mode=mode)
@@ -365,8 +348,8 @@ class FileTracker:
             return self._unkept(path, content, before, actor, context)
         drafts: list[Draft] = []
         if known is None and before is not None:
-            self._blobs.put_bytes(before)
-            if self._snapshots:
+            self.blobs.put_bytes(before)
+            if self.snapshots:
                 first = self._snapshot(path, before, "manual_checkpoint", context)
                 drafts.append(_with(first, checkpoint="before_first_edit"))
         self._note(path, content)
@@ -374,9 +357,7 @@ class FileTracker:
             "file_path": self._told(path),
             "edit_kind": "patch",
             "patch_format": "unified_diff",
-            **body(
-                "patch", make_patch(self._told(path), before, content.data, modes=(mode, content.mode)), self._blobs
-            ),
+            **body("patch", make_patch(self._told(path), before, content.data, modes=(mode, content.mode)), self.blobs),
             "pre_hash": blob_id_of(before) if before is not None else None,
             "post_hash": blob_id_of(content.data) if content.data is not None else None,
         }
@@ -384,7 +365,7 @@ class FileTracker:
         return drafts
 
     def _note(self, path: str, content: Content) -> None:
-        blob_id = self._blobs.put_bytes(content.data) if content.data is not None else None
+        blob_id = self.blobs.put_bytes(content.data) if content.data is not None else None
         self.known[path] = Known(
             blob_id=blob_id, look=content.look, why=content.why, mode=content.mode, size=content.size
         )
@@ -394,26 +375,24 @@ class FileTracker:
     ) -> list[Draft]:
         """The edit of a file that is not kept: named, with its size, no patch; a later snapshot holds it again."""
         self._note(path, content)
-        name = quoted(self._told(path))
-        reason = content.why or _NOT_BEFORE
         payload = {
             "file_path": self._told(path),
             "edit_kind": "patch",
             "patch_format": "unified_diff",
-            "patch": (b"diff --git a/%s b/%s\nBinary files a/%s and b/%s differ\n" % ((name,) * 4)).decode(),
+            "patch": self._binary(path).decode(),
             "pre_hash": blob_id_of(before) if before is not None else None,
             "post_hash": None,
-            "content_left_out": reason,
+            "content_left_out": content.why or _NOT_BEFORE,
             "byte_length": content.size,
         }
         drafts = [Draft(type="file_edit", payload=payload, actor=actor, context=context)]
-        if content.data is not None and self._snapshots:
+        if content.data is not None and self.snapshots:
             later = self._snapshot(path, content.data, "manual_checkpoint", context)
             drafts.append(_with(later, checkpoint="content_kept_again"))
         return drafts
 
     def _snapshot(self, path: str, data: bytes, reason: Reason, context: Mapping[str, Any]) -> Draft:
-        payload = {"file_path": self._told(path), **body("content", data, self._blobs), "snapshot_reason": reason}
+        payload = {"file_path": self._told(path), **body("content", data, self.blobs), "snapshot_reason": reason}
         return Draft(type="file_snapshot", payload=payload, actor={"kind": "tool", "id": "pm record"}, context=context)
 
     def _read(self, path: str, known: Known | None) -> Content | None:
@@ -429,8 +408,8 @@ class FileTracker:
                 return None
             if look is None:
                 return Content(None, None)
-            if size > self._limit:
-                return Content(look, None, f"larger than {self._limit:,} bytes", size)
+            if size > self.limit:
+                return Content(look, None, f"larger than {self.limit:,} bytes", size)
             try:
                 data = read_bytes(full)
             except FileNotFoundError:
@@ -439,40 +418,37 @@ class FileTracker:
                 return Content(look, None, f"cannot be read: {error.strerror}", size)
             if look_at(full).look != look:
                 continue  # it was being written
-            why = self._unfit(data)
-            return Content(look, None if why else self._store(data), why, size, mode)
+            return Content(look, *self._fitted(data), size, mode)
         return None  # written all the time: the next look finds it
 
     def _at_base(self, path: str) -> tuple[bytes | None, str, str]:
         """The stored form of the file in the base commit, None where it is not there; why it is not kept; its mode."""
-        name = f"{self._base}:{path}"
+        name = f"{self.base}:{path}"
         try:
-            entry = self._git.run("ls-tree", "-l", "-z", "--full-tree", self._base, "--", path).split(b"\t")[0].split()
+            entry = self.git.run("ls-tree", "-l", "-z", "--full-tree", self.base, "--", path).split(b"\t")[0].split()
         except GitError:
             return None, "", PLAIN
         mode = entry[0].decode("ascii") if entry else ""
         if mode not in _MODES:  # no file: nothing, a link, a folder, a submodule
             return None, "", PLAIN
-        if int(entry[3]) > self._limit:
-            return None, f"larger than {self._limit:,} bytes", mode
+        if int(entry[3]) > self.limit:
+            return None, f"larger than {self.limit:,} bytes", mode
         try:
-            data = self._git.run("cat-file", "--filters", name)
+            data = self.git.run("cat-file", "--filters", name)
         except GitError:
             return None, "", PLAIN
+        return *self._fitted(data), mode
+
+    def _fitted(self, data: bytes) -> tuple[bytes | None, str]:
+        """The stored form of a content, or why it is not kept."""
         why = self._unfit(data)
-        return (None, why, mode) if why else (self._store(data), "", mode)
+        return (None, why) if why else (self.store(data), "")
 
     def _unfit(self, data: bytes) -> str:
         """Why this content is not kept, or nothing. What is no text cannot be redacted."""
         if b"\0" in data:
             return "binary"
-        if not self.text_only:
-            return ""
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError:
-            return "no UTF-8 text"
-        return ""
+        return "no UTF-8 text" if self.text_only and text_of(data) is None else ""
 
 
 def _with(draft: Draft, **more: Any) -> Draft:
@@ -481,7 +457,4 @@ def _with(draft: Draft, **more: Any) -> Draft:
 
 def _text(name: bytes) -> str:
     """A path as text; one that is not UTF-8 becomes empty: it cannot be named in JSON."""
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        return ""
+    return text_of(name) or ""

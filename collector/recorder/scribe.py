@@ -69,20 +69,15 @@ class Entered:
         return text if not spaced and shows(self._at_prompt, text) else WITHHELD
 
 
-class _Job(NamedTuple):
-    text: str
-    line: Line
-
-
 class Stopped:
     """The commands that Ctrl+Z stopped, in the order in which they were."""
 
     def __init__(self) -> None:
-        self._jobs: list[_Job] = []
+        self._jobs: list[tuple[str, Line]] = []
 
     def stop(self, text: str, line: Line) -> None:
         """The command was stopped."""
-        self._jobs.append(_Job(text, line))
+        self._jobs.append((text, line))
 
     def resumed_by(self, text: str) -> tuple[str, Line] | None:
         """Take the stopped command (text, line) that `fg`, `fg %2` or `%vim` resumes; without a name the last."""
@@ -96,7 +91,7 @@ class Stopped:
         if wanted.isdigit():
             place = int(wanted) - 1
         else:
-            place = next((at for at, job in enumerate(self._jobs) if wanted and job.text.startswith(wanted)), -1)
+            place = next((at for at, job in enumerate(self._jobs) if wanted and job[0].startswith(wanted)), -1)
         return self._jobs.pop(place if place < len(self._jobs) else -1)
 
 

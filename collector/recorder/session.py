@@ -59,15 +59,13 @@ class PtyShell:
         cwd: str,
         nonce: str,
         on_token: Callable[[Token, bytes], None],
-        settled: Callable[[], bool] = lambda: True,
-        stdin: int = 0,
-        stdout: int = 1,
+        settled: Callable[[], bool],
     ) -> None:
         self._shell = shell
         self._cwd = cwd
         self._cut = Cut(nonce)
         self._on_token = on_token
-        self._in, self._out = stdin, stdout
+        self._in, self._out = 0, 1
         self._saved: list[Any] | None = None
         self._master = -1
         self._pid = 0
@@ -97,7 +95,11 @@ class PtyShell:
         try:
             self._raw()
             loop.add_reader(self._master, self._from_shell)
-            self._listen(loop)
+            try:
+                loop.add_reader(self._in, self._from_person)
+            except PermissionError:  # a file or /dev/null: always ready, and nothing one can wait for
+                while not self._script_over:
+                    self._from_person()
             self._child_changed()  # it may be gone already
             status = await self._ended
             await self._drain()
@@ -111,13 +113,6 @@ class PtyShell:
                 loop.remove_signal_handler(number)
             self._cooked()
             await self._end()
-
-    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            loop.add_reader(self._in, self._from_person)
-        except PermissionError:  # a file or /dev/null: always ready, and nothing one can wait for
-            while not self._script_over:
-                self._from_person()
 
     def hang_up(self) -> None:
         """Tell the shell that its terminal is gone: what a closed window does."""
@@ -194,12 +189,11 @@ class PtyShell:
         if self._pid:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
-            await asyncio.to_thread(_reaped, self._pid)
-            self._pid = 0
+            await asyncio.to_thread(self._reap, 0)
 
-    def _reap(self) -> None:
+    def _reap(self, options: int = os.WNOHANG) -> None:
         try:
-            pid, _status = os.waitpid(self._pid, os.WNOHANG)
+            pid, _status = os.waitpid(self._pid, options)
         except ChildProcessError:
             pid = self._pid
         if pid:
@@ -303,13 +297,9 @@ class PtyShell:
                 self._running = token.kind == "command"
             if isinstance(token, Mark) and token.kind == "prompt":
                 self._typed = b""
-                self._feed_script()
-
-    def _feed_script(self) -> None:
-        """A script is typed from the first prompt on; before it the shell's terminal would swallow it."""
-        self._prompted = True
-        if self._script:
-            self._type_after(0)
+                self._prompted = True  # a script is typed from here on: before, the shell's terminal would swallow it
+                if self._script:
+                    self._type_after(0)
 
     def _type_after(self, pause_s: float, *, until: float = 0) -> None:
         if self._next_line is not None:
@@ -362,11 +352,6 @@ def _write_all(descriptor: int, data: bytes) -> None:
             rest = rest[os.write(descriptor, rest) :]
         except BlockingIOError:
             select.select([], [descriptor], [])
-
-
-def _reaped(pid: int) -> None:
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
 
 
 RECORDING = "PM_RECORDING"
@@ -423,7 +408,7 @@ async def record_session(
             terminal.say(trouble)
         scribe = Scribe(spool, git, options, tell=terminal.say, gave_up=lock.release)
         watcher = Watcher(
-            git.top,
+            top=git.top,
             left_out=options.left_out,
             saved=lambda paths: scribe.put(Item("files", now_epoch_ms(), paths)),
             tell=terminal.say,

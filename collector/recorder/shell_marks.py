@@ -6,11 +6,11 @@ The user's start-up files run first and as usual; no prompt variable is touched.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -31,7 +31,7 @@ ZDOTDIR="@OURS@"
 _ZSH_RC: Final = Path(__file__).with_name("marks.zsh").read_text(encoding="utf-8")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
     """A shell to record: its kind, its program, and how to start it."""
 
@@ -69,9 +69,7 @@ def prepare(shell: Shell, folder: Path, *, nonce: str, environ: Mapping[str, str
         if shell.name == "bash":
             path = folder / "bashrc"
             replace(path, _BASH.replace("@NONCE@", nonce).encode())
-            return Shell(
-                name="bash", program=shell.program, arguments=("--rcfile", str(path), "-i"), environ=dict(environ)
-            )
+            return dataclasses.replace(shell, arguments=("--rcfile", str(path), "-i"), environ=dict(environ))
         return _prepare_zsh(shell, folder, nonce=nonce, environ=environ)
     except OSError as error:
         raise RecordError(f"the shell's start-up files cannot be written in {str(folder)!r}", why=error) from error
@@ -88,7 +86,7 @@ def _prepare_zsh(shell: Shell, folder: Path, *, nonce: str, environ: Mapping[str
 
     replace(folder / ".zshenv", filled(_ZSH_SOURCE + _ZSH_BACK, ".zshenv"))
     replace(folder / ".zshrc", filled(_ZSH_RC, ".zshrc"))
-    return Shell(name="zsh", program=shell.program, arguments=("-i",), environ={**environ, "ZDOTDIR": str(folder)})
+    return dataclasses.replace(shell, arguments=("-i",), environ={**environ, "ZDOTDIR": str(folder)})
 
 
 def _quoted(path: str) -> str:

@@ -6,6 +6,7 @@ import fnmatch
 import os
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,21 +38,17 @@ def left_out_by(patterns: Iterable[str], *, top: Path, state_root: Path) -> Call
     return left_out
 
 
+@dataclass(kw_only=True)
 class Watcher:
     """Watches the tree `top`. `saved` gets relative paths, in the watcher's thread; `tell` hears why there are none."""
 
-    def __init__(
-        self,
-        top: Path,
-        *,
-        left_out: Callable[[str], bool],
-        saved: Callable[[list[str]], None],
-        tell: Callable[[str], None],
-    ) -> None:
-        self._top = os.path.realpath(top)
-        self._left_out = left_out
-        self._saved = saved
-        self._tell = tell
+    top: Path
+    left_out: Callable[[str], bool]
+    saved: Callable[[list[str]], None]
+    tell: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._top = os.path.realpath(self.top)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
 
@@ -70,7 +67,7 @@ class Watcher:
         try:
             for changes in watch(
                 self._top,
-                watch_filter=lambda _change, path: not self._left_out(os.path.relpath(path, self._top)),
+                watch_filter=lambda _change, path: not self.left_out(os.path.relpath(path, self._top)),
                 debounce=_DEBOUNCE_MS,
                 step=_STEP_MS,
                 rust_timeout=500,
@@ -80,6 +77,6 @@ class Watcher:
             ):
                 paths = sorted({os.path.relpath(path, self._top) for _change, path in changes})
                 if paths:
-                    self._saved(paths)
+                    self.saved(paths)
         except (OSError, RuntimeError) as error:
-            self._tell(f"saved files are looked for at every prompt only: {error}")
+            self.tell(f"saved files are looked for at every prompt only: {error}")

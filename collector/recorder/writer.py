@@ -17,9 +17,9 @@ import orjson
 
 from collector.client.events import acceptable
 from collector.client.spool import Draft, Spool
+from collector.config import IntakeLimits
 from collector.final.replay import LEFT_OUT
-from collector.intake.limits import IntakeLimits
-from collector.recorder.begin import head_commit
+from collector.recorder.begin import asked, head_commit
 from collector.recorder.files import FileTracker, body
 from runner.workspace.git.repository import Git, GitError
 from tracer.clock import now_epoch_ms
@@ -111,8 +111,9 @@ class Head:
 
     def __init__(self, git: Git, *, since_ms: int | None = None) -> None:
         self._git = git
-        self._log = _log_path(git)
-        self._at = self._log.stat().st_size if self._log is not None and since_ms is None else 0
+        log = git.git_dir / "logs" / "HEAD"
+        self._log = log if log.is_file() else None
+        self._at = log.stat().st_size if self._log is not None and since_ms is None else 0
         self._since_s = (since_ms or 0) // 1000
         self.commit = head_commit(git)
         self.branch = self._branch()
@@ -149,11 +150,8 @@ class Head:
     def _from_history(self, before: str) -> list[str]:
         if not before or before == self.commit:
             return []
-        try:
-            said = self._git.line("rev-list", "--reverse", "--first-parent", f"--max-count={_MOST}", f"{before}..HEAD")
-        except GitError:
-            return []
-        return said.split()
+        words = ("rev-list", "--reverse", "--first-parent", f"--max-count={_MOST}", f"{before}..HEAD")
+        return asked(self._git, *words).split()
 
     def _made(self, sha: str) -> Made | None:
         try:
@@ -164,10 +162,7 @@ class Head:
         return Made(first, parents.split(" ")[0], message.strip("\n"))
 
     def _branch(self) -> str:
-        try:
-            return self._git.line("symbolic-ref", "--short", "--quiet", "HEAD")
-        except GitError:
-            return ""
+        return asked(self._git, "symbolic-ref", "--short", "--quiet", "HEAD")
 
 
 def _moves_only(what: str) -> bool:
@@ -176,11 +171,6 @@ def _moves_only(what: str) -> bool:
     return act.endswith(("(start)", "(finish)", "(abort)")) or (
         act.startswith(("merge", "pull")) and outcome == "Fast-forward"
     )
-
-
-def _log_path(git: Git) -> Path | None:
-    path = git.git_dir / "logs" / "HEAD"
-    return path if path.is_file() else None
 
 
 _LEFT_ALONE: Final = "untracked_before"
@@ -241,7 +231,7 @@ class RecordWriter:
         self._tree = options.base_tree and options.snapshots
         self._base = str(spool.header["request"]["repo"]["commit_base"])
         self.files = FileTracker(
-            git,
+            git=git,
             base=self._base,
             blobs=spool.blobs,
             store=self.stored,

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, NamedTuple, Protocol
 from collector.store.port import TraceStore
 from tracer.blobs import DirectoryBlobs, blob_id_of
 from tracer.clock import now_epoch_ms
-from tracer.errors import NotFoundError, RecordError, TraceError, UnavailableError
+from tracer.errors import RecordError, TraceError, UnavailableError
 
 CHUNK: Final = 1 << 20
 _BATCH: Final = 500
@@ -155,7 +155,7 @@ class Contents(Protocol):
 class StoredContents:
     """The blobs of a collector: `store`'s own, then those of `blobs`."""
 
-    def __init__(self, store: TraceStore, blobs: Contents | None) -> None:
+    def __init__(self, store: TraceStore, blobs: Contents) -> None:
         self._store = store
         self._blobs = blobs
 
@@ -165,12 +165,10 @@ class StoredContents:
             if blob_id_of(data) != blob_id:
                 raise TraceError(f"blob {blob_id!r} is damaged", why="its bytes have another sha256")
             return data
-        if self._blobs is None:
-            raise NotFoundError(f"no blob {blob_id!r}", why="it is not in the collector's database")
         return await self._blobs.read(blob_id)
 
     async def open(self, blob_id: str) -> BinaryIO:
-        if self._blobs is None or await self._store.blob_data(blob_id) is not None:
+        if await self._store.blob_data(blob_id) is not None:
             return io.BytesIO(await self.read(blob_id))
         return await self._blobs.open(blob_id)
 

@@ -7,7 +7,8 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, Final
 from urllib.parse import urlsplit
 
@@ -28,8 +29,6 @@ _ID: Final = re.compile(r"sha256:([0-9a-f]{64})")
 _SPOOL: Final = 8 << 20
 _CHECK_S: Final = 5.0
 _SAID: Final = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
-_TROUBLE: Final = (BaseError, FileNotFoundError)
-"""What the library raises; the second where an upload finds no bucket."""
 
 
 def open_bucket(url: str, *, environ: Mapping[str, str]) -> BucketBlobs:
@@ -68,21 +67,17 @@ class BucketBlobs:
         self._root = root
 
     async def check(self) -> None:
-        try:
+        with self._answering():
             async with asyncio.timeout(_CHECK_S):
                 async for _page in obstore.list(self._store, "none"):  # answered alike with and without contents
                     return
-        except (*_TROUBLE, TimeoutError) as error:
-            raise self._unreachable(error) from error
 
     async def put_bytes(self, data: bytes) -> str:
         """Store `data`; its id. What is there already, and whole, is not sent again."""
         blob_id = blob_id_of(data)
-        try:
+        with self._answering():
             if not await self._is_whole(blob_id, len(data)):
                 await obstore.put_async(self._store, _key(blob_id), data)
-        except _TROUBLE as error:
-            raise self._unreachable(error) from error
         return blob_id
 
     async def put_file(self, file: BinaryIO) -> str:
@@ -92,11 +87,9 @@ class BucketBlobs:
             digest.update(chunk)
         blob_id, length = f"sha256:{digest.hexdigest()}", file.tell()
         file.seek(0)
-        try:
+        with self._answering():
             if not await self._is_whole(blob_id, length):
                 await obstore.put_async(self._store, _key(blob_id), file)
-        except _TROUBLE as error:
-            raise self._unreachable(error) from error
         return blob_id
 
     def get_uri(self, blob_id: str) -> str:
@@ -124,34 +117,29 @@ class BucketBlobs:
             return file.read()
 
     async def _chunks(self, blob_id: str) -> AsyncIterator[bytes]:
-        try:
-            found = await obstore.get_async(self._store, _key(blob_id))
-            async for chunk in found.stream(min_chunk_size=CHUNK):
-                yield bytes(chunk)
-        except (NoObjectError, FileNotFoundError) as error:
-            raise NotFoundError(f"no blob {blob_id!r}", why=f"{self.get_uri(blob_id)!r} does not exist") from error
-        except _TROUBLE as error:
-            raise self._unreachable(error) from error
+        with self._answering():
+            try:
+                found = await obstore.get_async(self._store, _key(blob_id))
+                async for chunk in found.stream(min_chunk_size=CHUNK):
+                    yield bytes(chunk)
+            except (NoObjectError, FileNotFoundError) as error:
+                raise NotFoundError(f"no blob {blob_id!r}", why=f"{self.get_uri(blob_id)!r} does not exist") from error
 
     async def stored(self) -> AsyncIterator[BlobInfo]:
-        try:
+        with self._answering():
             async for page in obstore.list(self._store, "sha256"):
                 for meta in page:
                     blob_id = "sha256:" + "".join(meta["path"].rsplit("/", 2)[-2:])
                     if _ID.fullmatch(blob_id):
                         yield BlobInfo(blob_id, meta["size"], int(meta["last_modified"].timestamp() * 1000))
-        except _TROUBLE as error:
-            raise self._unreachable(error) from error
 
     async def delete(self, blob_ids: Iterable[str]) -> int:
         freed = 0
         for blob_id in blob_ids:
             size = await self._size(_key(blob_id))
             if size is not None:
-                try:
+                with self._answering():
                     await obstore.delete_async(self._store, _key(blob_id))
-                except _TROUBLE as error:
-                    raise self._unreachable(error) from error
                 freed += size
         return freed
 
@@ -165,21 +153,22 @@ class BucketBlobs:
         return digest.hexdigest() == _digest(blob_id)
 
     async def _size(self, key: str) -> int | None:
-        try:
+        with self._answering(), suppress(NoObjectError, FileNotFoundError):
             return (await obstore.head_async(self._store, key))["size"]
-        except (NoObjectError, FileNotFoundError):
-            return None
-        except _TROUBLE as error:
-            raise self._unreachable(error) from error
+        return None
 
-    def _unreachable(self, error: Exception) -> UnavailableError:
-        said = _SAID.search(str(error))
-        why = ": ".join(said.groups()) if said else str(error).partition("\n")[0] or f"no answer within {_CHECK_S:g} s"
-        return UnavailableError(
-            f"the blob store {self._root!r} cannot be used",
-            why=beginning(why, 300),
-            next_step="check the bucket, AWS_ENDPOINT_URL and the keys",
-        )
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except (BaseError, FileNotFoundError, TimeoutError) as error:  # the second where an upload finds no bucket
+            said = _SAID.search(str(error))
+            told = str(error).partition("\n")[0] or f"no answer within {_CHECK_S:g} s"
+            raise UnavailableError(
+                f"the blob store {self._root!r} cannot be used",
+                why=beginning(": ".join(said.groups()) if said else told, 300),
+                next_step="check the bucket, AWS_ENDPOINT_URL and the keys",
+            ) from error
 
 
 def _digest(blob_id: str) -> str:

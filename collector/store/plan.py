@@ -6,12 +6,23 @@ or a seq that is not beyond the last one, is a conflict; a skipped run of seq is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from collector.errors import EventConflictError, IntakeError, TooLargeError
-from collector.store.port import StoredEvent, TraceLimits, TraceRow
-from tracer.errors import ConflictError, NotFoundError
+from collector.store.port import NewBlob, StoredEvent, TraceLimits, TraceRow
+from tracer.errors import ConflictError, NotFoundError, TraceError
+
+TRACE_FIELDS: Final = tuple(field.name for field in fields(TraceRow))
+"""The columns of a trace in the order in which the stores select them."""
+
+
+def json_text(value: Any) -> str:
+    """JSON as the stores keep it."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8")
 
 
 def named_blobs(value: Any) -> frozenset[str]:
@@ -29,6 +40,18 @@ def named_blobs(value: Any) -> frozenset[str]:
         elif isinstance(item, list):
             stack.extend(item)
     return frozenset(found)
+
+
+class Append(NamedTuple):
+    """The arguments of `TraceStore.append_events`, and the time."""
+
+    trace_id: str
+    events: Sequence[StoredEvent]
+    blobs: Sequence[NewBlob]
+    references: Collection[str]
+    skew_ms: int | None
+    limits: TraceLimits | None
+    now_ms: int
 
 
 class Plan(NamedTuple):
@@ -83,25 +106,45 @@ def _is_run(events: Sequence[StoredEvent]) -> bool:
     return seqs == list(range(seqs[0], seqs[0] + len(seqs))) and len({event.event_id for event in events}) == len(seqs)
 
 
-def check_open(trace_id: str, status: str | None, *, doing: str = "take events") -> None:
-    """Raise unless the trace is open: `NotFoundError` where there is none (any more), else `ConflictError`."""
+def taken(trace_id: str, *, deleted: bool) -> ConflictError:
+    """A new trace has the id of another one."""
+    why = "it was deleted" if deleted else "it was created with other content"
+    return ConflictError(f"the trace {trace_id!r} is already there", why=why, next_step="use a fresh id")
+
+
+def check_version(version: int, newest: int) -> None:
+    """Raise where a newer program has written the database."""
+    if version > newest:
+        raise TraceError(
+            f"the collector's database is of version {version}",
+            why=f"this program knows versions up to {newest}",
+            next_step="use the newer program that wrote it",
+        )
+
+
+def check_there(trace_id: str, status: str | None, *, next_step: str = "") -> None:
+    """Raise `NotFoundError` where there is no such trace (any more)."""
     if status is None or status == "deleted":
         why = "it was deleted" if status else "no trace has this id"
-        raise NotFoundError(f"no trace {trace_id!r}", why=why, next_step="pm capture list shows those that are here")
+        raise NotFoundError(f"no trace {trace_id!r}", why=why, next_step=next_step)
+
+
+def check_open(trace_id: str, status: str | None, *, doing: str = "take events") -> None:
+    """Raise unless the trace is open: `NotFoundError` where there is none (any more), else `ConflictError`."""
+    check_there(trace_id, status, next_step="pm capture list shows those that are here")
     if status != "open":
         raise ConflictError(
             f"the trace {trace_id!r} cannot {doing}", why=f"it is {status}", next_step="create a new trace"
         )
 
 
-def check_limits(row: TraceRow | tuple[int, int], *, events: int, size: int, limits: TraceLimits | None) -> None:
-    """Raise `TooLargeError` if the trace would grow beyond its limits; `row` or (event_count, byte_count)."""
+def check_limits(held: tuple[int, int], *, events: int, size: int, limits: TraceLimits | None) -> None:
+    """Raise `TooLargeError` if the trace, which holds so many events and bytes, would grow beyond its limits."""
     if limits is None:
         return
-    count, held = (row.event_count, row.byte_count) if isinstance(row, TraceRow) else row
-    if count + events > limits.events:
+    if held[0] + events > limits.events:
         raise TooLargeError("the trace has too many events", place="events", rule="trace_events", limit=limits.events)
-    if held + size > limits.size:
+    if held[1] + size > limits.size:
         raise TooLargeError("the trace is too large", place="events", rule="trace_bytes", limit=limits.size)
 
 

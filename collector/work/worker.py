@@ -1,21 +1,21 @@
 """Runs the quality checks of finalized traces: embedded in the server (SQLite), or from the queue (PostgreSQL).
 
 Embedded, the store's rows are the queue, and one process per lock file works. With PgQueuer any number of
-`pm admin worker` work: a dead worker's job is taken by another after `heartbeat_s`. A job that kills its workers ends
-as a dead letter.
+`pm admin worker` work: a dead worker's job is taken by another after `heartbeat_s`. Starts are stored as facts before
+the work begins, so a trace that kills its workers is given up too; after a crash the next worker starts again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from collector.collector import Collector
 from collector.judge.models import LocalPace, Pace
@@ -24,9 +24,8 @@ from collector.opening import is_postgres, open_collector
 from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.settings import qa_settings
-from collector.store.port import TraceStore
+from collector.store.port import QaFact, TraceStore
 from collector.store.postgres.jobs import QA_JOB, connected, enqueue, first_line, install_queue
-from collector.work.attempt import MOST_STARTS, Attempt, Checks, attempt_checks, delay_after
 from tracer import clock
 from tracer.errors import LockedError, PmError, UnavailableError, UsageError
 from tracer.lock import FileLock
@@ -35,6 +34,100 @@ from tracer.statedir import StateDir
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
+
+_LOG: Final = logging.getLogger("pm.worker")
+MOST_STARTS: Final = 5
+WORKER_STEP: Final = "worker"
+"""The step of facts that note a worker's starts and ends; their results are empty, so they leave no part in `qa`."""
+REQUESTED_STEP: Final = "requested"
+_FIRST_DELAY_S: Final = 5.0
+_LONGEST_DELAY_S: Final = 600.0
+_PENDING: Final = ("finalized", "qa_running")
+
+Checks = Callable[[str], Awaitable[object]]
+"""Run every check of one trace that is not done yet; returns when all have their facts."""
+
+
+class Attempt(NamedTuple):
+    """What came of it. `again` after `delay_s`; `dead` is given up, with `error` for people."""
+
+    outcome: Literal["done", "again", "dead", "gone"]
+    delay_s: float = 0.0
+    error: str = ""
+
+
+def open_starts(facts: Iterable[QaFact]) -> tuple[int, int]:
+    """(starts since the last end, starts ever) by the worker's facts in order; a request to check again is an end."""
+    since = ever = 0
+    for fact in facts:
+        if fact.step == REQUESTED_STEP:
+            since = 0
+        elif fact.step == WORKER_STEP:
+            what = fact.input_hash.partition("-")[0]
+            ever += what == "start"
+            since = since + 1 if what == "start" else since - 1 if what == "stop" else 0
+    return since, ever
+
+
+def delay_after(starts: int) -> float:
+    """Seconds to wait after the `starts`-th attempt failed: 5, 10, 20 … at most 600."""
+    return min(_FIRST_DELAY_S * 2.0 ** max(starts - 1, 0), _LONGEST_DELAY_S)
+
+
+async def attempt_checks(
+    trace_id: str,
+    *,
+    store: TraceStore,
+    checks: Checks,
+    most_starts: int = MOST_STARTS,
+    delay: Callable[[int], float] = delay_after,
+) -> Attempt:
+    """Run the checks of one trace once; `gone` if it is not pending.
+
+    What the checks raise is logged and leads to another attempt, until the starts are used up (`qa_failed`).
+    """
+    row = await store.get_trace(trace_id)
+    if row is None or row.status not in _PENDING:
+        return Attempt("gone")
+    since, ever = open_starts(await store.qa_facts(trace_id))
+    if since >= most_starts:
+        return await _give_up(trace_id, store, ever, f"{since} attempts ended without a result")
+    await store.append_qa_fact(trace_id, _fact(f"start-{ever + 1}"))
+    if not await store.set_status(trace_id, "qa_running", expected=_PENDING):
+        return Attempt("gone")
+    try:
+        await checks(trace_id)
+    except asyncio.CancelledError:  # the worker is told to end: that is no fault of the trace
+        with suppress(PmError):
+            await asyncio.shield(store.append_qa_fact(trace_id, _fact(f"stop-{ever + 1}")))
+        raise
+    except LockedError as error:  # by another worker, or by hand: that is no start of ours
+        await store.append_qa_fact(trace_id, _fact(f"stop-{ever + 1}"))
+        return Attempt("again", delay(1), error.line)
+    except Exception as error:  # noqa: BLE001 - the worker's boundary: one trace must not end the work on all others
+        _LOG.exception("the checks of trace %s failed", trace_id)
+        told = f"{error.what} ({error.why})" if isinstance(error, PmError) and error.why else str(error) or repr(error)
+        if since + 1 >= most_starts:
+            return await _give_up(trace_id, store, ever + 1, told)
+        return Attempt("again", delay(since + 1), told)
+    await store.append_qa_fact(trace_id, _fact(f"end-{ever + 1}"))
+    await store.set_status(trace_id, "complete", expected=("qa_running",))
+    after = await store.get_trace(trace_id)
+    if after is not None and after.status == "finalized":  # somebody asked for the checks again while they ran
+        return Attempt("again", 0.0)
+    return Attempt("done")
+
+
+async def _give_up(trace_id: str, store: TraceStore, ever: int, why: str) -> Attempt:
+    _LOG.error("gave up on the checks of trace %s: %s", trace_id, why)
+    await store.set_status(trace_id, "qa_failed", expected=_PENDING)
+    await store.append_qa_fact(trace_id, _fact(f"dead-{ever}"))
+    return Attempt("dead", error=why)
+
+
+def _fact(input_hash: str) -> QaFact:
+    return QaFact(WORKER_STEP, input_hash, clock.now_epoch_ms(), {})
+
 
 _TAKE: Final = """
 INSERT INTO pm_pace AS pace (name, next_at) VALUES (%(name)s, clock_timestamp() + %(gap)s * interval '1 second')
@@ -65,33 +158,24 @@ class SharedPace:
         await asyncio.sleep(max(float(row[0]), 0.0))
 
 
-_LOG: Final = logging.getLogger("pm.worker")
-
-
+@dataclass(kw_only=True)
 class EmbeddedWorker:
-    """Runs `checks` on pending traces, at most `parallel` at once; cancel `run` to end it."""
+    """Runs `checks` on pending traces, at most `parallel` at once; cancel `run` to end it.
 
-    def __init__(
-        self,
-        *,
-        store: TraceStore,
-        checks: Checks,
-        lock_file: Path | None = None,
-        parallel: int = 1,
-        poll_s: float = 2.0,
-        most_starts: int = MOST_STARTS,
-        first_delay_s: float = 5.0,
-        due: asyncio.Event | None = None,
-    ) -> None:
-        """`due` is set by whoever makes checks due (`Collector.due`); the worker clears it."""
-        self._store = store
-        self._checks = checks
-        self._lock = FileLock(lock_file) if lock_file is not None else None
-        self._parallel = parallel
-        self._poll_s = poll_s
-        self._most_starts = most_starts
-        self._factor = first_delay_s / delay_after(1)
-        self._nudged = due or asyncio.Event()
+    `due` is set by whoever makes checks due (`Collector.due`); the worker clears it.
+    """
+
+    store: TraceStore
+    checks: Checks
+    lock_file: Path | None = None
+    parallel: int = 1
+    poll_s: float = 2.0
+    most_starts: int = MOST_STARTS
+    first_delay_s: float = 5.0
+    due: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._lock = FileLock(self.lock_file) if self.lock_file is not None else None
         self._running: set[str] = set()
         self._not_before: dict[str, float] = {}
 
@@ -120,17 +204,17 @@ class EmbeddedWorker:
         return True
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
-        if len(self._running) >= self._parallel:
+        if len(self._running) >= self.parallel:
             return
         try:
-            pending = await self._store.pending_traces()
+            pending = await self.store.pending_traces()
         except PmError as error:
             _LOG.warning("pending traces cannot be looked up: %s", error.line)
             return
         now = clock.monotonic()
         self._not_before = {trace_id: due for trace_id, due in self._not_before.items() if due > now}
         for trace_id in pending:
-            if len(self._running) >= self._parallel:
+            if len(self._running) >= self.parallel:
                 return
             if trace_id not in self._running and trace_id not in self._not_before:
                 self._running.add(trace_id)
@@ -140,28 +224,28 @@ class EmbeddedWorker:
         try:
             attempt = await attempt_checks(
                 trace_id,
-                store=self._store,
-                checks=self._checks,
-                most_starts=self._most_starts,
-                delay=lambda starts: delay_after(starts) * self._factor,
+                store=self.store,
+                checks=self.checks,
+                most_starts=self.most_starts,
+                delay=lambda starts: delay_after(starts) * self.first_delay_s / _FIRST_DELAY_S,
             )
         except PmError as error:  # the store itself: nothing could be noted, so the next look decides
             _LOG.exception("the checks of trace %s could not be noted", trace_id)
-            attempt = Attempt("again", self._poll_s, str(error))
+            attempt = Attempt("again", self.poll_s, str(error))
         finally:
             self._running.discard(trace_id)
-            self._nudged.set()
+            self.due.set()
         if attempt.outcome == "again":
             self._not_before[trace_id] = clock.monotonic() + attempt.delay_s
 
     async def _rest(self) -> None:
         due = min(self._not_before.values(), default=float("inf")) - clock.monotonic()
         try:
-            async with asyncio.timeout(max(min(self._poll_s, due), 0.0)):
-                await self._nudged.wait()
+            async with asyncio.timeout(max(min(self.poll_s, due), 0.0)):
+                await self.due.wait()
         except TimeoutError:
             return
-        self._nudged.clear()
+        self.due.clear()
 
 
 _RECONCILE_S: Final = 60.0
@@ -376,14 +460,14 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             await task
 
 
-async def keep_collecting(collector: Collector, *, every_s: float = _COLLECT_S) -> None:
+async def keep_collecting(collector: Collector) -> None:
     """Remove what no trace holds, again and again, until cancelled: contents of deleted traces too."""
     while True:
         try:
             await collector.collect_garbage()
         except PmError as error:  # a store that is away is no defect: its words, without where they came from
             _LOG.warning("contents that no capture holds cannot be removed: %s", error.line)
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(_COLLECT_S)
 
 
 async def work_from_queue(

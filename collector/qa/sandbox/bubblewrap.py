@@ -22,6 +22,7 @@ from collector.qa.sandbox.port import Guarantee, Job, Limits, Outcome, SandboxFa
 from collector.qa.sandbox.script import PROBE, WORKSPACE, held_from, process_limit, script_arguments
 from collector.qa.sandbox.talk import Cut, outcome_of, talk
 from runner.processes.bubblewrap import bubblewrap_command
+from runner.processes.command import run_command
 from runner.processes.environment import command_environment
 from runner.processes.process import Process
 from runner.processes.process_table import ProcessEntry, entry_of, send_signal, snapshot
@@ -47,12 +48,8 @@ async def end_below(pid: int) -> None:
         for entry in members[:_AT_ONCE]:  # the oldest first: the keeper, then the namespace's first process
             send_signal(entry, signal.SIGKILL)
         await asyncio.sleep(_PAUSE_S)
-        members = [entry for entry in members if entry.pid != pid and _lives(entry)]
-
-
-def _lives(entry: ProcessEntry) -> bool:
-    now = entry_of(entry.pid)
-    return now is not None and now.start == entry.start
+        found = [(entry, entry_of(entry.pid)) for entry in members if entry.pid != pid]
+        members = [entry for entry, now in found if now is not None and now.start == entry.start]
 
 
 def _members(pid: int) -> list[ProcessEntry]:
@@ -211,13 +208,7 @@ class BubblewrapSandbox:
         said = heard.stderr.value().decode("utf-8", "replace").strip()
         if heard.frames.stage != "running":
             raise _broken(said[-500:] or "nothing was started")
-        return Outcome(
-            kind="escaped",
-            exit_code=None,
-            stdout=heard.stdout.value(),
-            stderr=heard.stderr.value(),
-            duration_ms=int(1000 * (heard.ended - heard.started)),
-        )
+        return heard.outcome("escaped")
 
     async def _try_out(self) -> SandboxFacts:
         missing = [name for name in ("bwrap", "prlimit") if shutil.which(name) is None]
@@ -241,17 +232,11 @@ class BubblewrapSandbox:
             held.append("pids")
         return SandboxFacts(
             name="bubblewrap",
-            version=await _version(),
+            version=(await run_command(["bwrap", "--version"], cwd="/")).text.rpartition(" ")[2].strip(),
             lesser=True,
             held=tuple(held),
             notes=(*_NOTES, *self._passed_over),
         )
-
-
-async def _version() -> str:
-    async with Process(["bwrap", "--version"], cwd="/") as process:
-        said = b"".join([chunk async for chunk in process.chunks()])
-    return said.decode("utf-8", "replace").rpartition(" ")[2].strip()
 
 
 def _own_tools() -> tuple[Path, ...]:

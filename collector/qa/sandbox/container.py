@@ -90,11 +90,11 @@ def run_arguments(
 
 
 class ContainerSandbox:
-    """One engine. `pull` lets it fetch an image that is not there; `program` is its command line."""
+    """One engine. `pull` lets it fetch an image that is not there."""
 
-    def __init__(self, engine: Literal["docker", "podman"], *, pull: bool = False, program: str | None = None) -> None:
+    def __init__(self, engine: Literal["docker", "podman"], *, pull: bool = False) -> None:
         self.engine = engine
-        self._program = program or engine
+        self._command = (engine, "--log-level=error")
         self._pull = pull
         self._environment = command_environment(extra_names=_ENVIRONMENT)
         self._facts: dict[str, SandboxFacts] = {}
@@ -107,7 +107,9 @@ class ContainerSandbox:
         """What the engine holds with this image, seen from inside one container."""
         async with self._lock:
             if image not in self._facts:
-                version = await self._version()
+                # The server's version: a client alone (no daemon, no machine) is no engine.
+                form = "{{.Server.Version}}" if self.engine == "docker" else "{{.Client.Version}}"
+                version = (await self._ask("version", f"--format={form}")).strip()
                 await self._find_image(image)
                 self._facts[image] = await self._try_out(image, version)
             return self._facts[image]
@@ -134,8 +136,7 @@ class ContainerSandbox:
         name, word = f"pm-qa-{short_token(16)}", short_token(32)
         lives_s = job.limits.time_s + SETUP_LIMIT_S + _MARGIN_S
         argv = [
-            self._program,
-            *self._global(),
+            *self._command,
             *run_arguments(
                 self.engine,
                 job,
@@ -158,9 +159,7 @@ class ContainerSandbox:
             ) as process:
                 try:
                     heard = await talk(process, job, word=word)
-                    outcome = outcome_of(heard, job)
-                    if outcome is None:
-                        outcome = await self._unsaid(name, heard, process)
+                    outcome = outcome_of(heard, job) or await self._unsaid(name, heard, process)
                 finally:
                     draining = asyncio.create_task(_drain(process))  # a full pipe would hold the engine up
                     try:
@@ -168,7 +167,7 @@ class ContainerSandbox:
                     finally:
                         draining.cancel()
         except OSError as error:
-            raise _broken(self.engine, f"{self._program}: {error.strerror}") from error
+            raise _broken(self.engine, f"{self.engine}: {error.strerror}") from error
         return outcome
 
     async def _unsaid(self, name: str, heard: Talk, process: Process) -> Outcome:
@@ -182,20 +181,8 @@ class ContainerSandbox:
         killed_for_memory, _, code = shown.text.strip().rpartition("\n")[2].partition(" ")
         if not shown.ok or (killed_for_memory != "true" and code == str(_KILLED)):
             raise _broken(self.engine, "somebody else ended the container")
-        return Outcome(
-            kind="oom" if killed_for_memory == "true" else "escaped",
-            exit_code=None,
-            stdout=heard.stdout.value(),
-            stderr=heard.stderr.value(),
-            dropped_bytes=heard.stdout.dropped_bytes + heard.stderr.dropped_bytes,
-            duration_ms=int(1000 * (heard.ended - heard.started)),
-            killed_for_memory=int(killed_for_memory == "true"),
-        )
-
-    async def _version(self) -> str:
-        # The server's version: a client alone (no daemon, no machine) is no engine.
-        form = "{{.Server.Version}}" if self.engine == "docker" else "{{.Client.Version}}"
-        return (await self._ask("version", f"--format={form}")).strip()
+        is_oom = killed_for_memory == "true"
+        return heard.outcome("oom" if is_oom else "escaped", killed_for_memory=int(is_oom))
 
     async def _find_image(self, image: str) -> None:
         form = "--format={{.Id}}{{range .RepoDigests}} {{.}}{{end}}"
@@ -247,16 +234,11 @@ class ContainerSandbox:
     async def _ask(self, *arguments: str) -> str:
         done = await self._call(*arguments)
         if not done.ok:
-            raise _broken(self.engine, _last_line(done.text) or f"{self._program} {arguments[0]} failed")
+            raise _broken(self.engine, _last_line(done.text) or f"{self.engine} {arguments[0]} failed")
         return done.text
 
     async def _call(self, *arguments: str, limit_s: float = _ENGINE_LIMIT_S) -> ProcessResult:
-        return await run_command(
-            [self._program, *self._global(), *arguments], cwd="/", env=self._environment, timeout_s=limit_s
-        )
-
-    def _global(self) -> list[str]:
-        return ["--log-level=error"]
+        return await run_command([*self._command, *arguments], cwd="/", env=self._environment, timeout_s=limit_s)
 
 
 async def _drain(process: Process) -> None:

@@ -59,7 +59,7 @@ def is_dead(owner: str) -> bool:
     """Whether the owner, of this machine since it was started, lives no more; of others nobody here can tell."""
     machine, _, rest = owner.partition("/")
     namespace, pid, start, *_ = [*rest.split("/"), "", "", ""]
-    here = machine == boot_id() and namespace == str(_namespace()) and pid.isdigit()
+    here = machine == boot_id() and namespace == _namespace() and pid.isdigit()
     return here and _start(int(pid)) != start
 
 
@@ -84,7 +84,9 @@ def _start(pid: int) -> str:
 
 
 def _namespace() -> str:
-    return re.sub(r"\D", "", _namespace_name()) or "0"
+    with suppress(OSError):
+        return re.sub(r"\D", "", os.readlink("/proc/self/ns/pid")) or "0"  # noqa: PTH115 - no file stands behind this link
+    return "0"
 
 
 MARK_LABEL = "pm-orchestrator.qa"
@@ -93,24 +95,10 @@ _OWNER, _DEADLINE = "pm-orchestrator.owner", "pm-orchestrator.deadline"
 
 def labels(*, lives_s: float, label: str) -> dict[str, str]:
     """The labels of a container that we start now; `lives_s` bounds every use of it, `label` is shown to people."""
-    own = entry_of(os.getpid())
-    owner = "/".join((boot_id(), _namespace_name(), str(os.getpid()), own.start if own else ""))
-    return {MARK_LABEL: label or "job", _OWNER: owner, _DEADLINE: str(now_epoch_ms() + int(1000 * lives_s))}
+    return {MARK_LABEL: label or "job", _OWNER: owner_name(), _DEADLINE: str(now_epoch_ms() + int(1000 * lives_s))}
 
 
 def is_stale(found: Mapping[str, str]) -> bool:
     """Whether the container with these labels has outlived its use."""
     deadline = found.get(_DEADLINE, "")
-    if not deadline.isdigit() or int(deadline) < now_epoch_ms():
-        return True
-    boot, namespace, pid, start = (*found.get(_OWNER, "").split("/"), "", "", "", "")[:4]
-    if (boot, namespace) != (boot_id(), _namespace_name()) or not boot or not pid.isdigit():
-        return False
-    entry = entry_of(int(pid))
-    return entry is None or entry.start != start
-
-
-def _namespace_name() -> str:
-    with suppress(OSError):
-        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no file stands behind this link
-    return ""
+    return not deadline.isdigit() or int(deadline) < now_epoch_ms() or is_dead(found.get(_OWNER, ""))

@@ -19,28 +19,20 @@ PROBE = Path(__file__).with_name("probe.sh").read_text(encoding="utf-8")
 def held_from(text: str, limits: Limits) -> tuple[Guarantee, ...]:
     """The guarantees that the probe's answer shows, run under `limits`."""
     said = dict(line.replace(":", " ", 1).split(None, 1) for line in text.splitlines() if len(line.split()) > 1)
-    held: list[Guarantee] = []
-    if _at_most(said.get("memory"), limits.memory_bytes):
-        held.append("memory")
-    if _at_most(said.get("pids"), limits.pids):
-        held.append("pids")
-    if _at_most(said.get("cpu"), 10**9) and not said.get("cpu", "").startswith("-"):
-        held.append("cpu")
-    if said.get("devices", "").strip() == "0":
-        held.append("network")
-    if "uid" in said and "writable" not in said:
-        held.append("read_only")
-    if _is_zero(said.get("CapEff")) and _is_zero(said.get("CapBnd")):
-        held.append("capabilities")
-    if said.get("NoNewPrivs", "").strip() == "1":
-        held.append("no_new_privileges")
-    if said.get("uid", "0").strip() != "0":
-        held.append("not_root")
-    if said.get("Seccomp", "").strip() == "2":
-        held.append("seccomp")
-    if _mapped(said.get("map")):
-        held.append("user_mapping")
-    return tuple(held)
+    words = said.get("map", "").split()
+    shown: dict[Guarantee, bool] = {
+        "memory": _at_most(said.get("memory"), limits.memory_bytes),
+        "pids": _at_most(said.get("pids"), limits.pids),
+        "cpu": _at_most(said.get("cpu"), 10**9) and not said.get("cpu", "").startswith("-"),
+        "network": said.get("devices", "").strip() == "0",
+        "read_only": "uid" in said and "writable" not in said,
+        "capabilities": _is_zero(said.get("CapEff")) and _is_zero(said.get("CapBnd")),
+        "no_new_privileges": said.get("NoNewPrivs", "").strip() == "1",
+        "not_root": said.get("uid", "0").strip() != "0",
+        "seccomp": said.get("Seccomp", "").strip() == "2",
+        "user_mapping": len(words) >= 2 and words[0] != words[1],  # ids inside are other ids outside
+    }
+    return tuple(name for name, holds in shown.items() if holds)
 
 
 def _at_most(shown: str | None, limit: int) -> bool:
@@ -50,12 +42,6 @@ def _at_most(shown: str | None, limit: int) -> bool:
 
 def _is_zero(shown: str | None) -> bool:
     return shown is not None and set(shown.strip()) == {"0"}
-
-
-def _mapped(shown: str | None) -> bool:
-    """Whether ids inside are other ids outside."""
-    words = (shown or "").split()
-    return len(words) >= 2 and words[0] != words[1]
 
 
 def process_limit(text: str) -> int | None:

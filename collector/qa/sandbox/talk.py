@@ -7,13 +7,13 @@ stream that writes more than it may cuts the run. It never ends the sandbox itse
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
-from collector.qa.sandbox.port import Job, Limits, Outcome
+from collector.qa.sandbox.port import Job, Limits, Outcome, OutcomeKind
 from collector.qa.sandbox.script import FrameReader, reports_of
 from runner.processes.bounded import BoundedOutput
 from runner.processes.process import Process
@@ -40,6 +40,18 @@ class Talk:
     started: float = 0.0
     ended: float = 0.0
 
+    def outcome(self, kind: OutcomeKind, *, exit_code: int | None = None, **more: Any) -> Outcome:
+        """How the command ended, with what it wrote and how long it took."""
+        return Outcome(
+            kind=kind,
+            exit_code=exit_code,
+            stdout=self.stdout.value(),
+            stderr=self.stderr.value(),
+            dropped_bytes=self.stdout.dropped_bytes + self.stderr.dropped_bytes,
+            duration_ms=int(1000 * max(self.ended - self.started, 0.0)) if self.started else 0,
+            **more,
+        )
+
 
 async def talk(
     process: Process, job: Job, *, word: str, watch: Callable[[], Awaitable[Cut | None]] | None = None
@@ -51,10 +63,7 @@ async def talk(
     watching = asyncio.create_task(_watch(heard, job.limits, watch))
     try:
         await asyncio.wait({hearing, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if hearing.done():
-            heard.cut = heard.cut or hearing.result()
-        else:
-            heard.cut = watching.result()
+        heard.cut = (hearing if hearing.done() else watching).result()
     finally:
         for task in (feeding, hearing, watching):
             task.cancel()
@@ -77,7 +86,7 @@ async def _hear(process: Process, job: Job, heard: Talk) -> Cut | None:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(SETUP_LIMIT_S) as clock:
-            with _saving(job.save) as target:
+            with job.save.open("wb") if job.save is not None else nullcontext() as target:
                 async for chunk in process.chunks():
                     before = heard.frames.stage
                     text, archive = heard.frames.feed(chunk)
@@ -116,15 +125,6 @@ async def _take(heard: Talk, archive: bytes, target: BinaryIO | None, limits: Li
     heard.archive_whole = False
 
 
-@contextmanager
-def _saving(path: Path | None) -> Iterator[BinaryIO | None]:
-    if path is None:
-        yield None
-        return
-    with path.open("wb") as file:
-        yield file
-
-
 async def _watch(heard: Talk, limits: Limits, watch: Callable[[], Awaitable[Cut | None]] | None) -> Cut:
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
@@ -137,27 +137,15 @@ async def _watch(heard: Talk, limits: Limits, watch: Callable[[], Awaitable[Cut 
 def outcome_of(heard: Talk, job: Job) -> Outcome | None:
     """The outcome, or None where the script never came to speak its last words and nothing was cut."""
     stage, end = heard.frames.stage, heard.frames.end
-    stdout, stderr = heard.stdout.value(), heard.stderr.value()
-    dropped = heard.stdout.dropped_bytes + heard.stderr.dropped_bytes
-    spent = int(1000 * max(heard.ended - heard.started, 0.0)) if heard.started else 0
     if end is not None:
-        return Outcome(
-            kind="oom" if end.killed_for_memory and end.exit_code else "exit",
+        return heard.outcome(
+            "oom" if end.killed_for_memory and end.exit_code else "exit",
             exit_code=end.exit_code,
-            stdout=stdout,
-            stderr=stderr,
-            dropped_bytes=dropped,
-            duration_ms=spent,
             reports=reports_of(bytes(heard.archive)) if heard.archive and heard.archive_whole else {},
             saved=job.save is not None and heard.archive_whole and heard.saved_bytes > 0,
             killed_for_memory=end.killed_for_memory,
         )
-    if stage == "missing":
-        return Outcome(kind="missing", exit_code=None, stderr=stderr)
-    if stage == "unpack_failed":
-        return Outcome(kind="no_room", exit_code=None, stderr=stderr)
-    if heard.cut is not None and stage == "running":
-        return Outcome(
-            kind=heard.cut, exit_code=None, stdout=stdout, stderr=stderr, dropped_bytes=dropped, duration_ms=spent
-        )
-    return None
+    if stage in {"missing", "unpack_failed"}:
+        kind: OutcomeKind = "missing" if stage == "missing" else "no_room"
+        return Outcome(kind=kind, exit_code=None, stderr=heard.stderr.value())
+    return heard.outcome(heard.cut) if heard.cut is not None and stage == "running" else None

@@ -11,7 +11,7 @@ from typing import Final
 
 from psycopg import AsyncConnection
 
-from tracer.errors import TraceError
+from collector.store.plan import check_version
 
 LOCK_MIGRATE: Final = 0x706D636F_6C000001
 LOCK_GARBAGE: Final = 0x706D636F_6C000002
@@ -28,12 +28,7 @@ async def migrate(connection: AsyncConnection[tuple[object, ...]]) -> int:
         await connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)")
         found = await (await connection.execute("SELECT max(version) FROM schema_version")).fetchone()
         version = int(str(found[0])) if found is not None and found[0] is not None else 0
-        if version > len(MIGRATIONS):
-            raise TraceError(
-                f"the collector's database is of version {version}",
-                why=f"this program knows versions up to {len(MIGRATIONS)}",
-                next_step="use the newer program that wrote it",
-            )
+        check_version(version, len(MIGRATIONS))
         for number, statements in enumerate(MIGRATIONS[version:], version + 1):
             await connection.execute(statements)
             await connection.execute("INSERT INTO schema_version (version) VALUES (%s)", (number,))

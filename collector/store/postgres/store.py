@@ -8,11 +8,11 @@ is told to come back (`OverloadedError`).
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 import select
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, LiteralString, TypeVar
 
 import orjson
 import psycopg
@@ -21,7 +21,7 @@ import psycopg.types.json
 import psycopg_pool
 
 from collector.errors import OverloadedError
-from collector.store.plan import named_blobs
+from collector.store.plan import TRACE_FIELDS, Append, named_blobs
 from collector.store.port import (
     AppendResult,
     AuditRow,
@@ -34,12 +34,13 @@ from collector.store.port import (
     TraceLimits,
     TraceRow,
 )
-from collector.store.postgres import read, write
+from collector.store.postgres import write
 from collector.store.postgres.jobs import first_line
 from collector.store.postgres.schema import LOCK_GARBAGE, migrate
-from collector.store.postgres.write import Connection
+from collector.store.postgres.write import Connection, one
 from tracer import clock
 from tracer.errors import NotFoundError, RecordError, UnavailableError
+from tracer.redaction.redactor import CleanLine
 
 _POOL: Final = 10
 _GATES: Final = 16
@@ -49,6 +50,33 @@ _RECONNECT_S: Final = 3.0
 _MOST_WAITING: Final = 2_000
 _TRIES: Final = 5
 _Result = TypeVar("_Result")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TRACE: Final = (
+    "SELECT trace_id::text, status, created_at_ms, metadata_json, finalized_at_ms, final_state_json, seq_last,"
+    " event_count, byte_count, coalesce(clock_skew_ms, 0), final_blob_id, deleted_at_ms FROM traces"
+)
+_ONE_TRACE: Final = f"{_TRACE} WHERE trace_id = %s"
+_LISTED: Final = (
+    _TRACE  # noqa: S608 # our own words only
+    + " WHERE (status = %s OR (%s::text IS NULL AND status != 'deleted'))"
+    " AND (%s::uuid IS NULL OR (created_at_ms, trace_id) <"
+    " (SELECT created_at_ms, trace_id FROM traces WHERE trace_id = %s::uuid))"
+    " ORDER BY created_at_ms DESC, trace_id DESC LIMIT %s"
+)
+_RESOLVED: Final = """
+    SELECT s.name, b.blob_id, b.storage_uri, b.content_type, b.byte_len, b.redaction_json
+    FROM unnest(%s::text[]) AS s (name)
+    LEFT JOIN blob_aliases AS a ON a.trace_id = %s AND a.submitted_id = s.name
+    JOIN blobs AS b ON b.blob_id = coalesce(a.blob_id, s.name)
+    WHERE b.shared OR EXISTS (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = %s AND t.blob_id = b.blob_id)"""
+_BLOBS: Final = """
+    SELECT b.blob_id, b.storage_uri, t.content_type, b.byte_len, t.redaction_json FROM trace_blobs AS t
+    JOIN blobs AS b ON b.blob_id = t.blob_id
+    WHERE t.trace_id = %s AND t.used AND t.blob_id > %s ORDER BY t.blob_id LIMIT %s"""
+_TOKENS: Final = (
+    "SELECT token_id, kind, token_hash, trace_id::text, label, created_at_ms, revoked_at_ms, role, developer,"
+    " project, expires_at_ms FROM tokens"
+)
 OnFinalize = Callable[[Connection, str], Awaitable[None]]
 """Called inside the transaction that finalizes a trace: what it writes commits with it, or not at all."""
 
@@ -86,7 +114,7 @@ class PostgresStore:
             raise _unreachable(first_line(error)) from error
         await self._pool.open()
         await self._gates.open()
-        for trace_id in await self._read(read.purges):
+        for (trace_id,) in await self._rows("SELECT trace_id::text FROM purges"):
             await self._purge(trace_id)
 
     async def close(self) -> None:
@@ -146,9 +174,9 @@ class PostgresStore:
                 return result
         raise AssertionError  # pragma: no cover
 
-    async def _read(self, reading: Callable[..., Awaitable[_Result]], *arguments: Any) -> _Result:
+    async def _rows(self, query: LiteralString, *values: Any, binary: bool = False) -> list[tuple[Any, ...]]:
         async with self._connection(self._pool) as connection:
-            return await reading(connection, *arguments)
+            return await (await connection.execute(query, values, binary=binary)).fetchall()
 
     # -- traces
 
@@ -158,12 +186,15 @@ class PostgresStore:
         return await self._write(lambda c: write.create(c, row, token, identity, now))
 
     async def get_trace(self, trace_id: str) -> TraceRow | None:
-        return await self._read(read.trace, trace_id)
+        if _UUID.fullmatch(trace_id) is None:  # the beginning of one names none
+            return None
+        rows = await self._rows(_ONE_TRACE, trace_id)
+        return _trace(rows[0]) if rows else None
 
     async def list_traces(
         self, *, after: str | None = None, limit: int = 100, status: str | None = None
     ) -> tuple[TraceRow, ...]:
-        return await self._read(read.listed, after, limit, status)
+        return tuple(map(_trace, await self._rows(_LISTED, status, status, after, after, limit)))
 
     async def finalize(
         self,
@@ -180,7 +211,8 @@ class PostgresStore:
             )
             if closed and self._on_finalize is not None:
                 await self._on_finalize(connection, trace_id)
-            return await read.trace(connection, trace_id)
+            row = await one(connection, _ONE_TRACE, (trace_id,))
+            return _trace(row) if row is not None else None
 
         row = await self._write(work)
         if row is None:
@@ -199,7 +231,12 @@ class PostgresStore:
         return await self._write(work)
 
     async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
-        return await self._read(read.pending, limit)
+        rows = await self._rows(
+            "SELECT trace_id::text FROM traces WHERE status IN ('finalized', 'qa_running')"
+            " ORDER BY finalized_at_ms, trace_id LIMIT %s",
+            limit,
+        )
+        return tuple(row[0] for row in rows)
 
     async def set_final_document(self, trace_id: str, blob_id: str) -> None:
         now = clock.now_epoch_ms()
@@ -221,7 +258,8 @@ class PostgresStore:
             pass
 
     async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:
-        return await self._read(read.gaps, trace_id, limit)
+        query: Final = "SELECT from_seq, to_seq FROM trace_gaps WHERE trace_id = %s ORDER BY from_seq LIMIT %s"
+        return tuple((row[0], row[1]) for row in await self._rows(query, trace_id, limit))
 
     # -- events
 
@@ -236,14 +274,19 @@ class PostgresStore:
         limits: TraceLimits | None = None,
     ) -> AppendResult:
         now = clock.now_epoch_ms()
-        return await self._write(
-            lambda c: write.append(
-                c, trace_id, events, blobs, references=references, skew_ms=skew_ms, limits=limits, now_ms=now
-            )
-        )
+        append = Append(trace_id, events, blobs, references, skew_ms, limits, now)
+        return await self._write(lambda c: write.append(c, append))
 
     async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
-        return await self._read(read.events, trace_id, after, limit)
+        rows = await self._rows(
+            "SELECT event_id::text, seq, ts_ms, type, envelope_json::text, payload_jsonb::text FROM events"
+            " WHERE trace_id = %s AND seq > %s ORDER BY seq LIMIT %s",
+            trace_id, after, limit,
+        )  # fmt: skip
+        return tuple(
+            StoredEvent(row[0], row[1], row[2], row[3], CleanLine(row[4].encode()), CleanLine(row[5].encode()))
+            for row in rows
+        )
 
     # -- quality checks
 
@@ -253,7 +296,8 @@ class PostgresStore:
         return await self._write(lambda c: write.put_fact(c, trace_id, fact, named, now))
 
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
-        return await self._read(read.facts, trace_id)
+        query: Final = "SELECT step, input_hash, ts_ms, result_json FROM qa_facts WHERE trace_id = %s ORDER BY number"
+        return tuple(QaFact(*row) for row in await self._rows(query, trace_id))
 
     # -- blobs
 
@@ -266,28 +310,31 @@ class PostgresStore:
         )
 
     async def get_blob_row(self, blob_id: str) -> BlobRow | None:
-        return await self._read(read.blob_row, blob_id)
+        rows = await self._rows(
+            "SELECT blob_id, storage_uri, content_type, byte_len, redaction_json FROM blobs WHERE blob_id = %s", blob_id
+        )
+        return BlobRow(*rows[0]) if rows else None
 
     async def blob_data(self, blob_id: str) -> bytes | None:
-        return await self._read(read.blob_data, blob_id)
+        rows = await self._rows("SELECT data FROM blobs WHERE blob_id = %s", blob_id, binary=True)
+        return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
 
     async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
-        return await self._read(read.resolved, trace_id, submitted)
+        rows = await self._rows(_RESOLVED, list(submitted), trace_id, trace_id)
+        return {row[0]: BlobRow(*row[1:]) for row in rows}
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
-        return await self._read(read.blob_rows, trace_id, after, limit)
+        return tuple(BlobRow(*row) for row in await self._rows(_BLOBS, trace_id, after, limit))
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
-        return tuple(await self._write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit)))
-
-    def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
-        """See the port. Held by an advisory lock, so it also keeps machines apart; a lost connection lets go."""
-        return self._held_gate("" if exclusive else "_shared")
+        return await self._write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit))
 
     @contextlib.asynccontextmanager
-    async def _held_gate(self, kind: str) -> AsyncIterator[None]:
+    async def blob_gate(self, *, exclusive: bool = False) -> AsyncIterator[None]:
+        """See the port. Held by an advisory lock, so it also keeps machines apart; a lost connection lets go."""
+        lock: Final = "SELECT pg_advisory_xact_lock(%s)" if exclusive else "SELECT pg_advisory_xact_lock_shared(%s)"
         async with self._connection(self._gates) as connection, connection.transaction():
-            await connection.execute(_GATE[kind], (LOCK_GARBAGE,))
+            await connection.execute(lock, (LOCK_GARBAGE,))
             yield
 
     # -- tokens and keys
@@ -299,7 +346,8 @@ class PostgresStore:
             await connection.execute(
                 "INSERT INTO secrets (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING", (name, value)
             )
-            return await read.secret(connection, name)
+            rows = await connection.execute("SELECT value FROM secrets WHERE name = %s", (name,), binary=True)
+            return bytes((await rows.fetchall())[0][0])
 
         return await self._write(work)
 
@@ -307,7 +355,8 @@ class PostgresStore:
         await self._write(lambda c: write.add_token(c, token))
 
     async def find_token(self, token_hash: str) -> TokenRow | None:
-        return await self._read(read.token, token_hash)
+        rows = await self._rows(f"{_TOKENS} WHERE token_hash = %s", token_hash)
+        return TokenRow(*rows[0]) if rows else None
 
     async def revoke_token(self, token_id: str, at_ms: int) -> bool:
         async def work(connection: Connection) -> bool:
@@ -319,7 +368,7 @@ class PostgresStore:
         return await self._write(work)
 
     async def list_tokens(self) -> tuple[TokenRow, ...]:
-        return await self._read(read.tokens)
+        return tuple(TokenRow(*row) for row in await self._rows(f"{_TOKENS} ORDER BY created_at_ms, token_id"))
 
     async def take_lease(self, trace_id: str, holder: str, *, now_ms: int, until_ms: int) -> str:
         return await self._write(lambda c: write.take_lease(c, trace_id, holder, now_ms, until_ms))
@@ -331,10 +380,12 @@ class PostgresStore:
         await self._write(lambda c: write.add_audit(c, row))
 
     async def list_audit(self, *, limit: int) -> tuple[AuditRow, ...]:
-        return await self._read(read.audit, limit)
+        newest: Final = "SELECT at_ms, token_id, role, action, subject FROM audit ORDER BY number DESC LIMIT %s"
+        return tuple(AuditRow(*row) for row in reversed(await self._rows(newest, limit)))
 
 
-_GATE: Final = {"": "SELECT pg_advisory_xact_lock(%s)", "_shared": "SELECT pg_advisory_xact_lock_shared(%s)"}
+def _trace(row: tuple[Any, ...]) -> TraceRow:
+    return TraceRow(**dict(zip(TRACE_FIELDS, row, strict=True)))
 
 
 def _pool(

@@ -9,22 +9,28 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, LiteralString, TypeAlias
 
-import orjson
 from psycopg import AsyncConnection
 
-from collector.store.plan import blob_is_gone, check_limits, check_open, newest_skew, plan_append
+from collector.store.plan import (
+    Append,
+    blob_is_gone,
+    check_limits,
+    check_open,
+    check_there,
+    json_text,
+    newest_skew,
+    plan_append,
+    taken,
+)
 from collector.store.port import (
     AppendResult,
     AuditRow,
     BlobRow,
     NewBlob,
     QaFact,
-    StoredEvent,
     TokenRow,
-    TraceLimits,
     TraceRow,
 )
-from tracer.errors import ConflictError, NotFoundError
 
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 _PURGE = 2_000
@@ -53,28 +59,23 @@ _HELD = """
 """
 
 
-async def _one(connection: Connection, query: LiteralString, values: Sequence[Any]) -> tuple[Any, ...] | None:
+async def one(connection: Connection, query: LiteralString, values: Sequence[Any]) -> tuple[Any, ...] | None:
     return await (await connection.execute(query, values)).fetchone()
 
 
 async def create(connection: Connection, row: TraceRow, token: TokenRow, identity: bytes, now_ms: int) -> bool:
-    added = await _one(
+    added = await one(
         connection,
         "INSERT INTO traces (trace_id, status, created_at_ms, metadata_json, identity) VALUES (%s, %s, %s, %s, %s)"
         " ON CONFLICT DO NOTHING RETURNING 1",
-        (row.trace_id, row.status, row.created_at_ms, _json(row.metadata), identity),
+        (row.trace_id, row.status, row.created_at_ms, json_text(row.metadata), identity),
     )
     if added is None:
-        stored = await _one(
+        stored = await one(
             connection, "SELECT identity, status FROM traces WHERE trace_id = %s FOR UPDATE", (row.trace_id,)
         )
         if stored is None or bytes(stored[0]) != identity or stored[1] == "deleted":
-            deleted = stored is not None and stored[1] == "deleted"
-            raise ConflictError(
-                f"the trace {row.trace_id!r} is already there",
-                why="it was deleted" if deleted else "it was created with other content",
-                next_step="use a fresh id",
-            )
+            raise taken(row.trace_id, deleted=stored is not None and stored[1] == "deleted")
     await add_token(connection, token)
     bundle = row.metadata.get("repo", {}).get("bundle_blob_id")
     if added is not None and bundle is not None:
@@ -82,17 +83,8 @@ async def create(connection: Connection, row: TraceRow, token: TokenRow, identit
     return added is not None
 
 
-async def append(
-    connection: Connection,
-    trace_id: str,
-    events: Sequence[StoredEvent],
-    blobs: Sequence[NewBlob],
-    *,
-    references: Collection[str],
-    skew_ms: int | None,
-    limits: TraceLimits | None,
-    now_ms: int,
-) -> AppendResult:
+async def append(connection: Connection, asked: Append) -> AppendResult:
+    trace_id, events, blobs, references, skew_ms, limits, now_ms = asked
     async with connection.pipeline():
         locked = await connection.execute(
             "SELECT status, seq_last, event_count, byte_count, clock_skew_ms FROM traces WHERE trace_id = %s"
@@ -115,7 +107,11 @@ async def append(
     if references:
         await hold(connection, trace_id, references, now_ms, own_only=True)
     async with connection.pipeline():
-        await _add_events(connection, trace_id, plan.events)
+        columns = [
+            (e.seq, e.ts_ms, e.type, e.payload.decode(), e.event_id, e.envelope.decode(), e.identity)
+            for e in plan.events
+        ]
+        await connection.execute(_EVENTS, (trace_id, *map(list, zip(*columns, strict=True))))
         await add_blobs(connection, trace_id, blobs, now_ms)
         if plan.gaps:
             await connection.execute(
@@ -131,29 +127,13 @@ async def append(
     return AppendResult(len(plan.events), plan.duplicates, plan.seq_last, plan.gaps)
 
 
-async def _add_events(connection: Connection, trace_id: str, events: Sequence[StoredEvent]) -> None:
-    await connection.execute(
-        _EVENTS,
-        (
-            trace_id,
-            [event.seq for event in events],
-            [event.ts_ms for event in events],
-            [event.type for event in events],
-            [event.payload.decode() for event in events],
-            [event.event_id for event in events],
-            [event.envelope.decode() for event in events],
-            [event.identity for event in events],
-        ),
-    )
-
-
 async def add_blobs(connection: Connection, trace_id: str, blobs: Sequence[NewBlob], now_ms: int) -> None:
     """Store blobs that come with the trace's own facts, as held and used by it."""
     if not blobs:
         return
     ordered = sorted(blobs, key=lambda blob: blob.blob_id)
     ids, types = [blob.blob_id for blob in ordered], [blob.content_type for blob in ordered]
-    redactions = [_json(blob.redaction) for blob in ordered]
+    redactions = [json_text(blob.redaction) for blob in ordered]
     uris = [f"db:{blob.blob_id}" if blob.data is not None else blob.storage_uri for blob in ordered]
     sizes, data = [blob.byte_len for blob in ordered], [blob.data for blob in ordered]
     await connection.execute(_BLOBS, (now_ms, ids, uris, types, sizes, redactions, data, trace_id))
@@ -172,7 +152,7 @@ async def hold(
 ) -> None:
     """Make the trace own and `use` stored blobs; unknown ones (with `own_only`, others' too) fail if `needed`."""
     for blob_id in sorted(ids):
-        row = await _one(
+        row = await one(
             connection,
             "SELECT b.content_type, b.redaction_json::text, b.shared OR EXISTS"
             " (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = %s AND t.blob_id = b.blob_id)"
@@ -215,7 +195,7 @@ async def finalize(
     at_ms: int,
 ) -> bool:
     """See `TraceStore.finalize`; whether this call closed the trace."""
-    found = await _one(
+    found = await one(
         connection, "SELECT status, metadata_json FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,)
     )
     if found is not None and found[0] not in {"open", "deleted"}:
@@ -233,7 +213,7 @@ async def finalize(
     await _let_go(connection, [row[0] for row in await unused.fetchall()])
     await connection.execute(
         "UPDATE traces SET status = 'finalized', finalized_at_ms = %s, final_state_json = %s WHERE trace_id = %s",
-        (at_ms, _json(final_state) if final_state is not None else None, trace_id),
+        (at_ms, json_text(final_state) if final_state is not None else None, trace_id),
     )
     return True
 
@@ -267,7 +247,7 @@ async def put_fact(connection: Connection, trace_id: str, fact: QaFact, named: C
     added = await connection.execute(
         "INSERT INTO qa_facts (trace_id, step, input_hash, ts_ms, result_json) VALUES (%s, %s, %s, %s, %s)"
         " ON CONFLICT DO NOTHING",
-        (trace_id, fact.step, fact.input_hash, fact.ts_ms, _json(fact.result)),
+        (trace_id, fact.step, fact.input_hash, fact.ts_ms, json_text(fact.result)),
     )
     if added.rowcount != 1:
         return False
@@ -276,9 +256,8 @@ async def put_fact(connection: Connection, trace_id: str, fact: QaFact, named: C
 
 
 async def _check_there(connection: Connection, trace_id: str) -> None:
-    found = await _one(connection, "SELECT status FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,))
-    if found is None or found[0] == "deleted":
-        raise NotFoundError(f"no trace {trace_id!r}", why="it was deleted" if found else "no trace has this id")
+    found = await one(connection, "SELECT status FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,))
+    check_there(trace_id, found[0] if found else None)
 
 
 async def put_blob(
@@ -292,7 +271,7 @@ async def put_blob(
 ) -> None:
     if trace_id is not None:
         await _check_there(connection, trace_id)
-    redaction = _json(row.redaction)
+    redaction = json_text(row.redaction)
     uri = f"db:{row.blob_id}" if data is not None else row.storage_uri
     await connection.execute(
         "INSERT INTO blobs AS b"
@@ -312,7 +291,7 @@ async def put_blob(
         )
 
 
-async def take_garbage(connection: Connection, *, before_ms: int, limit: int) -> list[BlobRow]:
+async def take_garbage(connection: Connection, *, before_ms: int, limit: int) -> tuple[BlobRow, ...]:
     """See `TraceStore.take_garbage`. What has come to be held meanwhile is looked at again, and stays."""
     rows = await connection.execute(
         "DELETE FROM blobs WHERE held_by = 0 AND touched_ms < %s AND blob_id IN"
@@ -321,16 +300,15 @@ async def take_garbage(connection: Connection, *, before_ms: int, limit: int) ->
         " RETURNING blob_id, storage_uri, content_type, byte_len, redaction_json",
         (before_ms, before_ms, limit),
     )
-    return [BlobRow(row[0], row[1], row[2], row[3], row[4]) for row in await rows.fetchall()]
+    return tuple(BlobRow(*row) for row in await rows.fetchall())
 
 
 async def delete(connection: Connection, trace_id: str, at_ms: int) -> bool:
     """Hide the trace and forget what is small; `purge_slice` removes the rest."""
-    found = await _one(connection, "SELECT status FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,))
-    if found is None:
-        raise NotFoundError(f"no trace {trace_id!r}", why="no trace has this id")
-    if found[0] == "deleted":
+    found = await one(connection, "SELECT status FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,))
+    if found is not None and found[0] == "deleted":
         return False
+    check_there(trace_id, found[0] if found else None)
     await connection.execute(
         "UPDATE traces SET status = 'deleted', deleted_at_ms = %s, metadata_json = '{}', final_state_json = NULL,"
         " final_blob_id = NULL, clock_skew_ms = NULL, identity = '' WHERE trace_id = %s",
@@ -359,7 +337,9 @@ async def _release(connection: Connection, trace_id: str, ids: Sequence[str]) ->
 
 async def narrow(connection: Connection, trace_id: str, metadata: Mapping[str, Any], released: Collection[str]) -> None:
     await _check_there(connection, trace_id)
-    await connection.execute("UPDATE traces SET metadata_json = %s WHERE trace_id = %s", (_json(metadata), trace_id))
+    await connection.execute(
+        "UPDATE traces SET metadata_json = %s WHERE trace_id = %s", (json_text(metadata), trace_id)
+    )
     await _release(connection, trace_id, list(released))
     await connection.execute(
         "DELETE FROM blob_aliases WHERE trace_id = %s AND blob_id = ANY (%s)", (trace_id, list(released))
@@ -398,7 +378,7 @@ async def take_lease(connection: Connection, trace_id: str, holder: str, now_ms:
         " WHERE held.holder = excluded.holder OR held.until_ms <= %s",
         (trace_id, holder, until_ms, now_ms),
     )
-    row = await (await connection.execute("SELECT holder FROM leases WHERE trace_id = %s", (trace_id,))).fetchone()
+    row = await one(connection, "SELECT holder FROM leases WHERE trace_id = %s", (trace_id,))
     return str(row[0]) if row is not None else ""  # dropped just now
 
 
@@ -410,7 +390,3 @@ async def add_audit(connection: Connection, row: AuditRow) -> None:
     await connection.execute(
         "INSERT INTO audit (at_ms, token_id, role, action, subject) VALUES (%s, %s, %s, %s, %s)", tuple(row)
     )
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8")

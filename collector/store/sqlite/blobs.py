@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from collector.store.plan import blob_is_gone
+from collector.store.plan import blob_is_gone, json_text
 from collector.store.port import NewBlob
 
 _SIZES: Final = (64, 16, 4, 1)  # few texts, so that each is prepared once and kept; 100 rows are four statements
@@ -113,7 +113,7 @@ _OWNERS: Final = (
 _OWNERS_FOR_ONE: Final = (
     "SELECT trace_id, number, named FROM trace_blobs WHERE trace_id = ? AND number IN (SELECT value FROM json_each(?))"
 )
-_USED: Final = "UPDATE trace_blobs SET named = 1 WHERE trace_id = ? AND number = ? AND named = 0"
+USED: Final = "UPDATE trace_blobs SET named = 1 WHERE trace_id = ? AND number = ? AND named = 0"
 # The first trace is counted in the blob's row, the others here: a page takes hundreds of them, but two blobs.
 _MORE: Final = by_rows(
     "blob_holds (number, more)", "(?, ?)", "ON CONFLICT (number) DO UPDATE SET more = more + excluded.more"
@@ -158,13 +158,13 @@ def add_blobs(connection: sqlite3.Connection, brought: Sequence[tuple[str, NewBl
     redaction = ""
     for trace_id, blob, now_ms in brought:
         if blob.redaction is not same:
-            same, redaction = blob.redaction, _json(blob.redaction)
+            same, redaction = blob.redaction, json_text(blob.redaction)
         blob_id, content_type, length, _redaction, data, uri = blob
         known = stored.get(blob_id)
         if known is not None:
             again.append((trace_id, known, content_type, redaction))
             continue
-        number = (number or _last(connection)) + 1
+        number = (number or connection.execute("SELECT ifnull(max(number), 0) FROM blobs").fetchone()[0]) + 1
         stored[blob_id] = (number, content_type, redaction, 1)
         kept = None
         if data is not None:
@@ -177,11 +177,6 @@ def add_blobs(connection: sqlite3.Connection, brought: Sequence[tuple[str, NewBl
         insert_rows(connection, _HELD, held)
     if again:
         _own_all(connection, again)
-
-
-def _last(connection: sqlite3.Connection) -> int:
-    """The greatest number of a blob; 0 where there is none."""
-    return int(connection.execute("SELECT ifnull(max(number), 0) FROM blobs").fetchone()[0])
 
 
 def _own_all(connection: sqlite3.Connection, blobs: Sequence[tuple[str, _Known, str, str]]) -> None:
@@ -206,7 +201,7 @@ def _own_all(connection: sqlite3.Connection, blobs: Sequence[tuple[str, _Known, 
             else:
                 unheld.add(number)
         elif not used:
-            connection.execute(_USED, pair)
+            connection.execute(USED, pair)
         owned[pair] = 1
     insert_rows(connection, _HELD, alike)
     insert_rows(connection, _OWNED, unlike)
@@ -236,10 +231,6 @@ def let_go(connection: sqlite3.Connection, numbers: Sequence[int]) -> None:
     listed = orjson.dumps(numbers).decode("ascii")
     for statement in _LET_GO:
         connection.execute(statement, (listed,))
-
-
-def _json(value: dict[str, Any]) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8")
 
 
 def check_references(connection: sqlite3.Connection, trace_id: str, references: Collection[str]) -> None:
@@ -294,6 +285,4 @@ def own(
     if added.rowcount == 1:
         _count(connection, {blob.number: 1} if blob.held else {}, () if blob.held else (blob.number,))
     elif used:
-        connection.execute(
-            "UPDATE trace_blobs SET named = 1 WHERE trace_id = ? AND number = ? AND named = 0", (trace_id, blob.number)
-        )
+        connection.execute(USED, (trace_id, blob.number))

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -151,10 +152,8 @@ class GroupWriter:
         self._on_the_loop(settle)
 
     def _on_the_loop(self, settle: Callable[[], None]) -> None:
-        try:
+        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
             self._loop.call_soon_threadsafe(settle)
-        except RuntimeError:  # the loop has ended: nobody waits any more
-            return
 
 
 def _commit(connection: sqlite3.Connection, jobs: list[_Job]) -> list[_Done]:
@@ -163,7 +162,9 @@ def _commit(connection: sqlite3.Connection, jobs: list[_Job]) -> list[_Done]:
         done = [outcome for do, run in groupby(jobs, attrgetter("do")) for outcome in _outcomes(do, run, connection)]
         connection.execute("COMMIT")
     except Exception as error:  # noqa: BLE001 # the boundary of the worker thread: every error goes to its caller
-        _roll_back(connection)
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):  # SQLite has undone it already
+                connection.execute("ROLLBACK")
         if len(jobs) > 1 and not _concerns_all(error):
             return [outcome for job in jobs for outcome in _commit(connection, [job])]
         return [(job.future, None, _told(error)) for job in jobs]
@@ -210,14 +211,6 @@ def _each(
         except PmError as error:
             done.append(error)
     return done
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        try:
-            connection.execute("ROLLBACK")
-        except sqlite3.Error:  # SQLite has undone it already
-            return
 
 
 def _told(error: Exception) -> Exception:

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from collector.store.plan import check_version
 from collector.store.sqlite.blobs import key_of
-from tracer.errors import TraceError
 
 
 def _statements(version: int) -> tuple[str, ...]:
@@ -55,12 +55,7 @@ def migrate(connection: sqlite3.Connection) -> int:
     connection.execute("BEGIN IMMEDIATE")
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > len(MIGRATIONS):
-            raise TraceError(
-                f"the collector's database is of version {version}",
-                why=f"this program knows versions up to {len(MIGRATIONS)}",
-                next_step="use the newer program that wrote it",
-            )
+        check_version(version, len(MIGRATIONS))
         for statements in MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)

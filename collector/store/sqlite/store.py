@@ -14,11 +14,12 @@ import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from collector.store.plan import named_blobs
+import orjson
+
+from collector.store.plan import TRACE_FIELDS, Append, named_blobs
 from collector.store.port import (
     AppendResult,
     AuditRow,
@@ -31,36 +32,15 @@ from collector.store.port import (
     TraceLimits,
     TraceRow,
 )
-from collector.store.sqlite import read, write
-from collector.store.sqlite import write as remove
+from collector.store.sqlite import write
+from collector.store.sqlite.blobs import BY_ID, MAY_NAME, spot
 from collector.store.sqlite.group import MOST_GROUPED, GroupWriter
 from collector.store.sqlite.schema import migrate, use_wal
-from collector.store.sqlite.write import Append, append_together
 from tracer import clock
 from tracer.durable import ensure_folder
 from tracer.errors import NotFoundError, RecordError, TraceError
 
 _PAUSES_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
-
-
-class FileGate:
-    """See the module; `path` is the lock file, made when first needed."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    @contextlib.asynccontextmanager
-    async def hold(self, *, exclusive: bool) -> AsyncIterator[None]:
-        """Inside: no collection (shared), or neither upload nor collection (exclusive)."""
-        door = await _locked(f"{self._path}.door", fcntl.LOCK_EX)  # whoever waits stops those who come after
-        try:
-            held = await _locked(self._path, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-        finally:
-            os.close(door)
-        try:
-            yield
-        finally:
-            os.close(held)
 
 
 async def _locked(path: str, kind: int) -> int:
@@ -83,6 +63,21 @@ _BUSY_S: Final = 10.0
 _CACHE_KIB: Final = 256 * 1024  # taken as needed; a whole index must fit (a million events: 220 MB)
 _CHECKPOINT_PAGES: Final = 4_000  # 16 MB: a log that grows costs half as much again at each sync
 _Result = TypeVar("_Result")
+_TRACES: Final = (
+    "SELECT trace_id, status, created_at_ms, metadata_json, finalized_at_ms, final_state_json, seq_last, event_count,"
+    " byte_count, coalesce(clock_skew_ms, 0), final_blob_id, deleted_at_ms FROM traces"
+)
+_BLOBS: Final = "SELECT blob_id, storage_uri, content_type, byte_len, redaction_json FROM blobs"
+_HELD: Final = (
+    "SELECT b.blob_id, b.storage_uri, coalesce(t.content_type, b.content_type), b.byte_len,"
+    " coalesce(t.redaction_json, b.redaction_json) FROM trace_blobs AS t"
+    " JOIN blobs AS b ON b.number = t.number WHERE t.trace_id = ? AND t.named = 1"
+)
+_SORTED: Final = 4
+_TOKENS: Final = (
+    "SELECT token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms, role, developer, project,"
+    " expires_at_ms FROM tokens"
+)
 
 
 @contextlib.asynccontextmanager
@@ -102,7 +97,6 @@ class SqliteStore:
     def __init__(self, path: Path, *, group: int) -> None:
         self._path = path
         self._writer = GroupWriter(self._connect_writer, group=group)
-        self._gate = FileGate(f"{path}.gate")
         self._point: sqlite3.Connection | None = None
         self._scan: sqlite3.Connection | None = None
         self._scanner = ThreadPoolExecutor(1, thread_name_prefix="collector-reader")
@@ -120,7 +114,7 @@ class SqliteStore:
             raise RecordError(told, why=error, next_step=next_step) from error
         except sqlite3.DatabaseError as error:
             raise TraceError(told, why=str(error), next_step=next_step) from error
-        for trace_id in read.purges(self._point):
+        for (trace_id,) in self._rows("SELECT trace_id FROM purges"):
             await self._purge(trace_id)
 
     async def close(self) -> None:
@@ -156,18 +150,18 @@ class SqliteStore:
             raise
         return connection
 
-    def _now(self, reading: Callable[..., _Result], *arguments: Any) -> _Result:
+    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Read a row or a few on the event loop."""
         if self._point is None:
             raise TraceError("the store is closed")
-        return reading(self._point, *arguments)
+        return self._point.execute(query, values).fetchall()
 
-    async def _long(self, reading: Callable[..., _Result], *arguments: Any) -> _Result:
+    async def _long(self, reading: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """Read many rows in a thread."""
         if self._scan is None:
             raise TraceError("the store is closed")
         # One thread of its own: a cancelled caller leaves its reading to end there, not beside the next one.
-        return await asyncio.get_running_loop().run_in_executor(self._scanner, reading, self._scan, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._scanner, reading, self._scan)
 
     # -- traces
 
@@ -177,12 +171,18 @@ class SqliteStore:
         return await self._writer.write(lambda c: write.create(c, row, token, identity, now))
 
     async def get_trace(self, trace_id: str) -> TraceRow | None:
-        return self._now(read.trace, trace_id)
+        rows = self._rows(f"{_TRACES} WHERE trace_id = ?", trace_id)
+        return _trace(rows[0]) if rows else None
 
     async def list_traces(
         self, *, after: str | None = None, limit: int = 100, status: str | None = None
     ) -> tuple[TraceRow, ...]:
-        return await self._long(read.listed, after, limit, status)
+        where, values = ("status = ?", [status]) if status is not None else ("status != 'deleted'", list[Any]())
+        if after is not None:
+            where += " AND (created_at_ms, trace_id) < (SELECT created_at_ms, trace_id FROM traces WHERE trace_id = ?)"
+            values.append(after)
+        query = f"{_TRACES} WHERE {where} ORDER BY created_at_ms DESC, trace_id DESC LIMIT ?"
+        return await self._long(lambda c: tuple(map(_trace, c.execute(query, (*values, limit)))))
 
     async def finalize(
         self,
@@ -198,7 +198,7 @@ class SqliteStore:
                 c, trace_id, final_state=final_state, blobs=blobs, references=references, at_ms=at_ms
             )
         )
-        row = self._now(read.trace, trace_id)
+        row = await self.get_trace(trace_id)
         if row is None:
             raise NotFoundError(f"no trace {trace_id!r}")
         return row
@@ -207,14 +207,19 @@ class SqliteStore:
         return await self._writer.write(lambda c: write.set_status(c, trace_id, status, expected))
 
     async def pending_traces(self, *, limit: int = 1000) -> tuple[str, ...]:
-        return self._now(read.pending, limit)
+        rows = self._rows(
+            "SELECT trace_id FROM traces WHERE status IN ('finalized', 'qa_running')"
+            " ORDER BY finalized_at_ms, trace_id LIMIT ?",
+            limit,
+        )
+        return tuple(row[0] for row in rows)
 
     async def set_final_document(self, trace_id: str, blob_id: str) -> None:
         now = clock.now_epoch_ms()
         await self._writer.write(lambda c: write.set_final(c, trace_id, blob_id, now))
 
     async def delete_trace(self, trace_id: str, at_ms: int) -> bool:
-        deleted = await self._writer.write(lambda c: remove.delete(c, trace_id, at_ms))
+        deleted = await self._writer.write(lambda c: write.delete(c, trace_id, at_ms))
         await self._purge(trace_id)
         return deleted
 
@@ -225,11 +230,12 @@ class SqliteStore:
         await self._long(lambda c: c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
 
     async def _purge(self, trace_id: str) -> None:
-        while await self._writer.write(lambda c: remove.purge_slice(c, trace_id)):
+        while await self._writer.write(lambda c: write.purge_slice(c, trace_id)):
             pass
 
     async def gaps(self, trace_id: str, *, limit: int = 1000) -> tuple[tuple[int, int], ...]:
-        return self._now(read.gaps, trace_id, limit)
+        query = "SELECT from_seq, to_seq FROM trace_gaps WHERE trace_id = ? ORDER BY from_seq LIMIT ?"
+        return tuple((row[0], row[1]) for row in self._rows(query, trace_id, limit))
 
     # -- events
 
@@ -246,10 +252,16 @@ class SqliteStore:
         now = clock.now_epoch_ms()
         size = sum([len(event.payload) for event in events]) + sum([len(blob.data or b"") for blob in blobs])
         append = Append(trace_id, events, blobs, references, skew_ms, limits, now)
-        return await self._writer.write_together(append_together, append, size=size)
+        return await self._writer.write_together(write.append_together, append, size=size)
 
     async def read_events(self, trace_id: str, *, after: int = 0, limit: int = 1000) -> tuple[StoredEvent, ...]:
-        return await self._long(read.events, trace_id, after, limit)
+        query = (
+            "SELECT event_id, seq, ts_ms, type, CAST(envelope_json AS BLOB), CAST(payload_jsonb AS BLOB) FROM events"
+            " WHERE trace_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+        )
+        return await self._long(
+            lambda c: tuple(StoredEvent(*row) for row in c.execute(query, (trace_id, after, limit)))
+        )
 
     # -- quality checks
 
@@ -259,7 +271,8 @@ class SqliteStore:
         return await self._writer.write(lambda c: write.put_fact(c, trace_id, fact, named, now))
 
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
-        return self._now(read.facts, trace_id)
+        query = "SELECT step, input_hash, ts_ms, result_json FROM qa_facts WHERE trace_id = ? ORDER BY number"
+        return tuple(QaFact(row[0], row[1], row[2], orjson.loads(row[3])) for row in self._rows(query, trace_id))
 
     # -- blobs
 
@@ -273,39 +286,59 @@ class SqliteStore:
         )
 
     async def get_blob_row(self, blob_id: str) -> BlobRow | None:
-        return self._now(read.blob_row, blob_id)
+        rows = self._rows(f"{_BLOBS} WHERE {BY_ID}", *spot(blob_id))
+        return _blob(rows[0]) if rows else None
 
     async def blob_data(self, blob_id: str) -> bytes | None:
-        return self._now(read.blob_data, blob_id)
+        rows = self._rows(f"SELECT data FROM blobs WHERE {BY_ID}", *spot(blob_id))  # noqa: S608 # our own words
+        return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
 
     async def resolve_blobs(self, trace_id: str, submitted: Collection[str]) -> dict[str, BlobRow]:
-        return self._now(read.resolved, trace_id, submitted)
+        found: dict[str, BlobRow] = {}
+        for name in submitted:
+            alias = "SELECT blob_id FROM blob_aliases WHERE trace_id = ? AND submitted_id = ?"
+            ((blob_id,),) = self._rows(alias, trace_id, name) or ((name,),)
+            for row in self._rows(f"{_BLOBS} WHERE {BY_ID} AND {MAY_NAME}", *spot(blob_id), trace_id):
+                found[name] = _blob(row)
+        return found
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
-        return await self._long(read.blob_rows, trace_id, after, limit)
+        return await self._long(lambda c: _blob_rows(c, trace_id, after, limit))
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
-        return tuple(await self._writer.write(lambda c: remove.take_garbage(c, before_ms=before_ms, limit=limit)))
+        return await self._writer.write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit))
 
-    def blob_gate(self, *, exclusive: bool = False) -> AbstractAsyncContextManager[None]:
-        return self._gate.hold(exclusive=exclusive)
+    @contextlib.asynccontextmanager
+    async def blob_gate(self, *, exclusive: bool = False) -> AsyncIterator[None]:
+        """See the port. Held by lock files, made when first needed."""
+        door = await _locked(f"{self._path}.gate.door", fcntl.LOCK_EX)  # whoever waits stops those who come after
+        try:
+            held = await _locked(f"{self._path}.gate", fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        finally:
+            os.close(door)
+        try:
+            yield
+        finally:
+            os.close(held)
 
     # -- tokens and keys
 
     async def secret(self, name: str = "identity", fresh: bytes = b"") -> bytes:
-        return await self._writer.write(lambda c: remove.secret(c, name, fresh or secrets.token_bytes(32)))
+        return await self._writer.write(lambda c: write.secret(c, name, fresh or secrets.token_bytes(32)))
 
     async def add_token(self, token: TokenRow) -> None:
         await self._writer.write(lambda c: write.add_token(c, token))
 
     async def find_token(self, token_hash: str) -> TokenRow | None:
-        return self._now(read.token, token_hash)
+        rows = self._rows(f"{_TOKENS} WHERE token_hash = ?", token_hash)
+        return TokenRow(*rows[0]) if rows else None
 
     async def revoke_token(self, token_id: str, at_ms: int) -> bool:
-        return await self._writer.write(lambda c: remove.revoke_token(c, token_id, at_ms))
+        return await self._writer.write(lambda c: write.revoke_token(c, token_id, at_ms))
 
     async def list_tokens(self) -> tuple[TokenRow, ...]:
-        return await self._long(read.tokens)
+        query = f"{_TOKENS} ORDER BY created_at_ms, token_id"
+        return await self._long(lambda c: tuple(TokenRow(*row) for row in c.execute(query)))
 
     async def take_lease(self, trace_id: str, holder: str, *, now_ms: int, until_ms: int) -> str:
         return await self._writer.write(lambda c: write.take_lease(c, trace_id, holder, now_ms, until_ms))
@@ -317,4 +350,35 @@ class SqliteStore:
         await self._writer.write(lambda c: write.add_audit(c, row))
 
     async def list_audit(self, *, limit: int) -> tuple[AuditRow, ...]:
-        return await self._long(read.audit, limit)
+        newest = "SELECT at_ms, token_id, role, action, subject FROM audit ORDER BY number DESC LIMIT ?"
+        rows = await self._long(lambda c: c.execute(newest, (limit,)).fetchall())
+        return tuple(AuditRow(*row) for row in reversed(rows))
+
+
+def _trace(row: tuple[Any, ...]) -> TraceRow:
+    found = dict(zip(TRACE_FIELDS, row, strict=True))
+    texts = {name: orjson.loads(found[name] or "null") for name in ("metadata", "final_state")}
+    return TraceRow(**{**found, **texts})
+
+
+def _blob(row: tuple[Any, ...]) -> BlobRow:
+    return BlobRow(row[0], row[1], row[2], row[3], orjson.loads(row[4]))
+
+
+def _blob_rows(connection: sqlite3.Connection, trace_id: str, after: str, limit: int | None) -> tuple[BlobRow, ...]:
+    """See `TraceStore.blob_rows`: sorted once into a temporary table, which the following pages are read from."""
+    if limit is None:
+        rows = connection.execute(f"{_HELD} AND b.blob_id > ? ORDER BY b.blob_id", (trace_id, after))
+        return tuple(map(_blob, rows))
+    table = "sorted_" + "".join(sign for sign in trace_id if sign.isascii() and sign.isalnum())
+    names = [row[0] for row in connection.execute("SELECT name FROM temp.sqlite_schema WHERE type = 'table'")]
+    if not after or table not in names:
+        for old in (table, *names[: max(0, len(names) - _SORTED)]):
+            connection.execute(f"DROP TABLE IF EXISTS temp.{old}")
+        connection.execute(f"CREATE TEMP TABLE {table} (id TEXT PRIMARY KEY, a, b, c, d) WITHOUT ROWID")
+        connection.execute(f"INSERT INTO temp.{table} {_HELD} ORDER BY b.blob_id", (trace_id,))
+    found = connection.execute(f"SELECT * FROM temp.{table} WHERE id > ? ORDER BY id LIMIT ?", (after, limit))  # noqa: S608
+    page = tuple(map(_blob, found))
+    if len(page) < limit:
+        connection.execute(f"DROP TABLE temp.{table}")
+    return page

@@ -12,7 +12,18 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from collector.store.plan import Plan, blob_is_gone, check_limits, check_open, newest_skew, plan_append
+from collector.store.plan import (
+    Append,
+    Plan,
+    blob_is_gone,
+    check_limits,
+    check_open,
+    check_there,
+    json_text,
+    newest_skew,
+    plan_append,
+    taken,
+)
 from collector.store.port import (
     AppendResult,
     AuditRow,
@@ -21,10 +32,10 @@ from collector.store.port import (
     QaFact,
     StoredEvent,
     TokenRow,
-    TraceLimits,
     TraceRow,
 )
 from collector.store.sqlite.blobs import (
+    USED,
     StoredBlob,
     add_blobs,
     add_ids,
@@ -37,7 +48,7 @@ from collector.store.sqlite.blobs import (
     let_go,
     own,
 )
-from tracer.errors import ConflictError, NotFoundError, PmError
+from tracer.errors import PmError
 
 _HEADS: Final = (
     "SELECT json_group_array(json_array(t.trace_id, t.status, t.seq_last, t.event_count, t.byte_count,"
@@ -71,18 +82,6 @@ _GAP: Final = "INSERT INTO trace_gaps (trace_id, from_seq, to_seq) VALUES (?, ?,
 _EVENTS: Final = by_rows(
     "events (trace_id, seq, ts_ms, type, payload_jsonb, event_id, envelope_json, identity)", "(?, ?, ?, ?, ?, ?, ?, ?)"
 )
-
-
-class Append(NamedTuple):
-    """The arguments of `TraceStore.append_events`, and the time."""
-
-    trace_id: str
-    events: Sequence[StoredEvent]
-    blobs: Sequence[NewBlob]
-    references: Collection[str]
-    skew_ms: int | None
-    limits: TraceLimits | None
-    now_ms: int
 
 
 class _Head:
@@ -228,17 +227,13 @@ def _known(connection: sqlite3.Connection, appends: Sequence[Append]) -> dict[st
 def create(connection: sqlite3.Connection, row: TraceRow, token: TokenRow, identity: bytes, now_ms: int) -> bool:
     stored = connection.execute("SELECT identity, status FROM traces WHERE trace_id = ?", (row.trace_id,)).fetchone()
     if stored is not None and (bytes(stored[0]) != identity or stored[1] == "deleted"):
-        raise ConflictError(
-            f"the trace {row.trace_id!r} is already there",
-            why="it was deleted" if stored[1] == "deleted" else "it was created with other content",
-            next_step="use a fresh id",
-        )
+        raise taken(row.trace_id, deleted=stored[1] == "deleted")
     add_token(connection, token)
     if stored is not None:
         return False
     connection.execute(
         "INSERT INTO traces (trace_id, status, created_at_ms, metadata_json, identity) VALUES (?, ?, ?, ?, ?)",
-        (row.trace_id, row.status, row.created_at_ms, _json(row.metadata), identity),
+        (row.trace_id, row.status, row.created_at_ms, json_text(row.metadata), identity),
     )
     bundle = row.metadata.get("repo", {}).get("bundle_blob_id")
     if bundle is not None:
@@ -266,18 +261,15 @@ def finalize(
     if blobs:
         add_blobs(connection, [(trace_id, blob, at_ms) for blob in blobs])
     bundle = orjson.loads(found[1]).get("repo", {}).get("bundle_blob_id")
-    if bundle is not None:
-        stored = find_blob(connection, bundle)
-        if stored is not None:
-            connection.execute(
-                "UPDATE trace_blobs SET named = 1 WHERE trace_id = ? AND number = ?", (trace_id, stored.number)
-            )
+    stored = find_blob(connection, bundle) if bundle is not None else None
+    if stored is not None:
+        connection.execute(USED, (trace_id, stored.number))
     unnamed = connection.execute("SELECT number FROM trace_blobs WHERE trace_id = ? AND named = 0", (trace_id,))
     let_go(connection, [number for (number,) in unnamed])
     connection.execute("DELETE FROM trace_blobs WHERE trace_id = ? AND named = 0", (trace_id,))
     connection.execute(
         "UPDATE traces SET status = 'finalized', finalized_at_ms = ?, final_state_json = ? WHERE trace_id = ?",
-        (at_ms, _json(final_state) if final_state is not None else None, trace_id),
+        (at_ms, json_text(final_state) if final_state is not None else None, trace_id),
     )
 
 
@@ -309,15 +301,14 @@ def put_fact(connection: sqlite3.Connection, trace_id: str, fact: QaFact, named:
     hold(connection, trace_id, named, now_ms)
     connection.execute(
         "INSERT INTO qa_facts (trace_id, step, input_hash, ts_ms, result_json) VALUES (?, ?, ?, ?, ?)",
-        (trace_id, fact.step, fact.input_hash, fact.ts_ms, _json(fact.result)),
+        (trace_id, fact.step, fact.input_hash, fact.ts_ms, json_text(fact.result)),
     )
     return True
 
 
 def _check_there(connection: sqlite3.Connection, trace_id: str) -> None:
     found = connection.execute("SELECT status FROM traces WHERE trace_id = ?", (trace_id,)).fetchone()
-    if found is None or found[0] == "deleted":
-        raise NotFoundError(f"no trace {trace_id!r}", why="it was deleted" if found else "no trace has this id")
+    check_there(trace_id, found[0] if found else None)
 
 
 def put_blob(
@@ -331,7 +322,7 @@ def put_blob(
 ) -> None:
     if trace_id is not None:
         _check_there(connection, trace_id)
-    redaction = _json(row.redaction)
+    redaction = json_text(row.redaction)
     uri = f"db:{row.blob_id}" if data is not None else row.storage_uri
     stored = find_blob(connection, row.blob_id)
     if stored is None:
@@ -384,14 +375,10 @@ def add_audit(connection: sqlite3.Connection, row: AuditRow) -> None:
     connection.execute("INSERT INTO audit (at_ms, token_id, role, action, subject) VALUES (?, ?, ?, ?, ?)", row)
 
 
-def _json(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8")
-
-
 _PURGE = 2_000
 
 
-def take_garbage(connection: sqlite3.Connection, *, before_ms: int, limit: int) -> list[BlobRow]:
+def take_garbage(connection: sqlite3.Connection, *, before_ms: int, limit: int) -> tuple[BlobRow, ...]:
     rows = connection.execute(
         "SELECT blob_id, storage_uri, content_type, byte_len, redaction_json, number FROM blobs"
         " WHERE held_by = 0 AND touched_ms < ? ORDER BY touched_ms LIMIT ?",
@@ -399,24 +386,22 @@ def take_garbage(connection: sqlite3.Connection, *, before_ms: int, limit: int) 
     ).fetchall()
     forget_ids(connection, [(row[0], row[5]) for row in rows])
     connection.executemany("DELETE FROM blobs WHERE number = ?", [(row[5],) for row in rows])
-    return [BlobRow(row[0], row[1], row[2], row[3], orjson.loads(row[4])) for row in rows]
+    return tuple(BlobRow(row[0], row[1], row[2], row[3], orjson.loads(row[4])) for row in rows)
 
 
 def delete(connection: sqlite3.Connection, trace_id: str, at_ms: int) -> bool:
     """Hide the trace and forget what is small; `purge_slice` removes the rest."""
     found = connection.execute("SELECT status FROM traces WHERE trace_id = ?", (trace_id,)).fetchone()
-    if found is None:
-        raise NotFoundError(f"no trace {trace_id!r}", why="no trace has this id")
-    if found[0] == "deleted":
+    if found is not None and found[0] == "deleted":
         return False
+    check_there(trace_id, found[0] if found else None)
     connection.execute(
         "UPDATE traces SET status = 'deleted', deleted_at_ms = ?, metadata_json = '{}', final_state_json = NULL,"
         " final_blob_id = NULL, clock_skew_ms = NULL, identity = x'' WHERE trace_id = ?",
         (at_ms, trace_id),
     )
-    for table in ("qa_facts", "trace_gaps", "blob_aliases"):
+    for table in ("qa_facts", "trace_gaps", "blob_aliases", "tokens"):
         connection.execute(f"DELETE FROM {table} WHERE trace_id = ?", (trace_id,))  # noqa: S608 # our own names
-    connection.execute("DELETE FROM tokens WHERE trace_id = ?", (trace_id,))
     connection.execute("INSERT INTO purges (trace_id) VALUES (?)", (trace_id,))
     return True
 
@@ -436,7 +421,7 @@ def narrow(
     connection: sqlite3.Connection, trace_id: str, metadata: Mapping[str, Any], released: Collection[str]
 ) -> None:
     _check_there(connection, trace_id)
-    connection.execute("UPDATE traces SET metadata_json = ? WHERE trace_id = ?", (_json(metadata), trace_id))
+    connection.execute("UPDATE traces SET metadata_json = ? WHERE trace_id = ?", (json_text(metadata), trace_id))
     for blob_id in released:
         found = find_blob(connection, blob_id)
         owned = "SELECT 1 FROM trace_blobs WHERE trace_id = ? AND number = ?"

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import orjson
 
 from collector.client.events import checked_drafts, read_events
-from collector.client.prune import Kept, prune_sent, sent_before, unsent
 from collector.client.send import Sending, send_spool
-from collector.client.spool import Spool, find_spool, list_spools
+from collector.client.spool import Kept, Spool, find_spool, list_spools, prune_sent, sent_before, unsent
 from collector.recorder.begin import begin_capture, check_store, create_request
 from collector.recorder.consent import Consent
 from repl.commands.captures.collector import NoCollectorError, holding, opened_collector

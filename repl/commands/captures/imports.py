@@ -35,9 +35,9 @@ async def from_task(context: Context, arguments: Namespace) -> int:
 
 
 def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: Path) -> Imported:
+    from collector.final.bundle_trees import task_base
     from collector.final.replay import UNKNOWN
     from collector.imports.task import imported_task
-    from collector.imports.task_base import task_base
     from tracer.blobs import DirectoryBlobs
     from tracer.conversation import ConversationTracer
     from tracer.errors import NotFoundError

@@ -12,8 +12,7 @@ import orjson
 
 from collector.client.api import CollectorClient
 from collector.client.events import acceptable
-from collector.client.prune import gone_name
-from collector.client.spool import Draft, Spool, find_spool, list_spools
+from collector.client.spool import Draft, Spool, find_spool, gone_name, list_spools
 from collector.recorder.begin import begin_capture, check_store, create_request, environment_hash, open_repository
 from collector.recorder.consent import Consent
 from collector.recorder.editor import LINK, plugin_source

@@ -320,8 +320,7 @@ def _traces(context: Context) -> Check:
 
 
 def _captures(context: Context) -> Check:
-    from collector.client.prune import unsent
-    from collector.client.spool import list_spools
+    from collector.client.spool import list_spools, unsent
 
     here = list_spools(context.state_root)
     if not here:

@@ -45,7 +45,7 @@ async def put(collector: Collector, data: bytes, trace_id: str | None = None) ->
     stored = await collector.put_blob(
         io.BytesIO(data), submitted_id=blob_id(data), byte_length=len(data), trace_id=trace_id
     )
-    return stored.row.blob_id
+    return stored.blob_id
 
 
 async def collect(collector: Collector, session: Session, *, batch: int = 1000, finalize: bool = True) -> str:

@@ -129,7 +129,7 @@ async def checked(collector: Collector, trace_id: str, *, note: str = "") -> Non
         content_type="text/plain",
         trace_id=trace_id,
     )
-    for step, result in (("schema", {"schema_valid": True}), *_results(stored.row.blob_id, note)):
+    for step, result in (("schema", {"schema_valid": True}), *_results(stored.blob_id, note)):
         await collector.store.append_qa_fact(trace_id, QaFact(step, "1", 1_774_000_200_000, result))
     await collector.store.set_status(trace_id, "complete")
 

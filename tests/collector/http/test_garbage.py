@@ -49,7 +49,7 @@ async def put(collector: Collector, data: bytes, trace_id: str | None = None) ->
         content_type="text/plain",
         trace_id=trace_id,
     )
-    return stored.row.blob_id
+    return stored.blob_id
 
 
 def text(number: int, length: int) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 from collector.judge.models import RecordedJudgeModel, RecordedReply
 from collector.judge.packet import BugText, Excerpt, Material, Packet, build_packet
-from collector.judge.rubric import DIMENSIONS
+from collector.judge.verdict import DIMENSIONS
 
 __all__ = ["EVENTS", "a_packet", "a_reply", "material", "recorded"]
 

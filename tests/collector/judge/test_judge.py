@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from collector.judge.models import RecordedJudgeModel, RecordedReply
 from collector.judge.port import WIRE_DIMENSIONS, JudgeResult
-from collector.judge.rubric import RUBRIC_VERSION, SYSTEM_PROMPT
 from collector.judge.rubric_judge import RubricJudge
-from collector.judge.verdict import overall_of, read_reply
+from collector.judge.verdict import RUBRIC_VERSION, SYSTEM_PROMPT, overall_of, read_reply
 from tests.collector.judge.rigs import EVENTS, a_packet, a_reply, recorded
 
 PACKET = a_packet()

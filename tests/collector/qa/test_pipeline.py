@@ -552,7 +552,7 @@ async def test_a_runner_that_is_not_there_is_said_and_nothing_runs(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = profiles._USUAL["go test"]
-    monkeypatch.setattr(profiles, "_USUAL", {**profiles._USUAL, "go test": go._replace(probe="no-such-go version")})
+    monkeypatch.setattr(profiles, "_USUAL", {**profiles._USUAL, "go test": {**go, "probe": "no-such-go version"}})
     trace_id = await send_session(collector, a_repository(tmp_path), profile="go test")
     qa = await _check(collector, trace_id, tmp_path, sandbox)
     assert (qa["tests"]["not_testable"], qa["tests"]["invocations"]) == ("tool_missing", [])

@@ -39,7 +39,7 @@ def hidden(data: bytes) -> bytes:
 def tracker(repo: Path, place: Path, *, limit: int = 1 << 20, snapshots: bool = True) -> FileTracker:
     found = open_repository(repo)
     return FileTracker(
-        found,
+        git=found,
         base=head_commit(found),
         blobs=DirectoryBlobs(place),
         store=hidden,
@@ -270,7 +270,7 @@ def test_what_git_ignores_stays_out_when_a_file_of_another_repository_is_saved_w
 def test_a_file_that_a_link_or_a_folder_replaces_is_gone(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo", lib__a="a\n", lib__b="b\n", other="o\n")
     files = tracker(repo, tmp_path / "blobs")
-    replayed = Replayed(files._blobs)
+    replayed = Replayed(files.blobs)
     (repo / "cart.py").unlink()
     (repo / "cart.py").symlink_to("test_cart.py")
     (repo / "other").unlink()
@@ -326,7 +326,7 @@ def test_a_link_of_the_base_is_no_file_before_it_became_one(tmp_path: Path) -> N
     git(repo, "add", "-A")
     git(repo, "commit", "-qm", "links")
     files = tracker(repo, tmp_path / "blobs")
-    replayed = Replayed(files._blobs)
+    replayed = Replayed(files.blobs)
     (repo / "link").unlink()
     (repo / "link").write_text("a file\n")
     (repo / "moved").unlink()

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.client.prune import prune_sent, sent_before, unsent
-from collector.client.spool import Spool, list_spools
+from collector.client.spool import Spool, list_spools, prune_sent, sent_before, unsent
 from repl.cli import main
 from tests.collector.recorder.support import spool_in, thought
 from tracer.clock import now_epoch_ms

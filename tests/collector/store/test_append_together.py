@@ -8,10 +8,11 @@ from contextlib import closing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.store.plan import Append
 from collector.store.port import AppendResult, BlobRow, TokenRow, TraceLimits
 from collector.store.sqlite import write
 from collector.store.sqlite.schema import migrate
-from collector.store.sqlite.write import Append, append_together
+from collector.store.sqlite.write import append_together
 from tests.collector.store.samples import blob, event, trace, uid
 from tracer.errors import PmError
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.config import MAX_DEPTH, SPILL, IntakeLimits
 from collector.errors import IntakeError, TooLargeError
-from collector.intake.limits import MAX_DEPTH, SPILL, IntakeLimits
 from collector.intake.metadata import parse_end, prepare_blob, prepare_create, prepare_end
 from collector.intake.parse import parse_events
 from collector.intake.prepare import TEXTS, Asked, IntakeRules, keyed_hash, prepare_one

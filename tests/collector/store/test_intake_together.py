@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from collector.collector import Together
+from collector.config import IntakeLimits
 from collector.errors import IntakeError
-from collector.intake.limits import IntakeLimits
 from collector.intake.parse import checked_events, parse_events
 from collector.intake.prepare import Asked, IntakeRules, prepare_one, prepare_together
 from collector.intake.redact_code import TraceMap

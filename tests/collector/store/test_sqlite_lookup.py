@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.store.sqlite import blobs, read
+from collector.store.sqlite import blobs
 from collector.store.sqlite.blobs import BY_ID, LEVELS, MANY, MAY_NAME, add_blobs, find_blob, key_of, let_go, many, spot
 from collector.store.sqlite.schema import migrate
 from collector.store.sqlite.write import take_garbage
@@ -98,7 +98,7 @@ def test_what_is_no_id_is_not_found():
         add_blobs(connection, [(uid(1), blob("x"), 1)])
         for name in ("", "sha256:", "nothing of the kind", "sha256:" + "g" * 64):
             assert find_blob(connection, name) is None
-            assert read.blob_data(connection, name) is None
+            assert connection.execute(f"SELECT data FROM blobs WHERE {BY_ID}", spot(name)).fetchone() is None
 
 
 def test_keys_ascend_with_ids_and_fit_into_six_bytes():

@@ -30,7 +30,7 @@ from collector.qa.pipeline import leased, run_qa
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
 from collector.qa.sandbox.port import Sandbox
 from collector.store.port import QaFact
-from collector.work.attempt import Attempt, attempt_checks
+from collector.work.worker import Attempt, attempt_checks
 from tests.collector.judge.command import environment, pm_command
 from tests.collector.judge.rigs import a_reply, recorded
 from tests.collector.qa.rigs import a_repository, quick_settings, send_session

@@ -21,8 +21,7 @@ from collector.opening import open_collector
 from collector.store.port import TraceRow
 from collector.store.postgres.jobs import check_database, connected, enqueue, install_queue
 from collector.store.postgres.store import PostgresStore, open_postgres
-from collector.work.attempt import open_starts
-from collector.work.worker import QueueLimits, SharedPace, reconcile, run_queue_worker
+from collector.work.worker import QueueLimits, SharedPace, open_starts, reconcile, run_queue_worker
 from tracer import clock
 from tracer.errors import ConfigError, SandboxError, UnavailableError
 from tracer.settings.layers import load_settings

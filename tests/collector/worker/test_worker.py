@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from collector.store.port import QaFact, Status, TraceRow
-from collector.work.attempt import Attempt, attempt_checks, delay_after, open_starts
-from collector.work.worker import EmbeddedWorker
+from collector.work.worker import Attempt, EmbeddedWorker, attempt_checks, delay_after, open_starts
 from tracer.errors import RecordError, SandboxError
 
 

@@ -46,7 +46,7 @@ async def record(journal: Journal, spool: Spool) -> None:
 DECLARED = {
     "collector/intake/prepare.py",  # a row's JSON, of values that `redactors` gave back
     "collector/intake/redactors.py",
-    "collector/store/postgres/read.py",  # what was stored clean
+    "collector/store/postgres/store.py",  # what was stored clean
     "service/pages/task.py",  # `render` cleans every text of a page
     "service/problems.py",
     "tracer/distill/cleaner.py",

@@ -17,6 +17,7 @@ from tracer.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from repl.registry.spec import Surface
     from tracer.lookup import TaskRef
     from tracer.redaction.engine import ProjectRedactor
     from tracer.redaction.redactor import RedactionSettings
@@ -66,18 +67,31 @@ class Context:
         return folder
 
     @property
+    def surface(self) -> Surface:
+        """Where the command was typed: on the command line or at `pm>`."""
+        return "cli" if self.session is None else "slash"
+
+    @property
+    def prefix(self) -> str:
+        """What commands begin with there, in hints."""
+        return "pm " if self.session is None else "/"
+
+    def path(self, name: str) -> Path:
+        """The place that an argument names, from the folder to work in."""
+        return self.folder / os.path.expanduser(name)  # noqa: PTH111 - Path is not loaded before it is needed
+
+    @property
     def state_root(self) -> Path:
         """The state directory: `--state-dir`, `PM_STATE_DIR`, else the project's own (`StateDir.find`).
 
         Raises ConfigError: that one belongs to another user.
         """
-        from pathlib import Path
-
         given = getattr(self.arguments, "state_dir", None) or self.environ.get("PM_STATE_DIR")
         if given:
-            return (self.folder / Path(given).expanduser()).absolute()
+            return self.path(given).absolute()
         if self.session is not None:
-            return Path(self.session.state_dir.root)
+            root: Path = self.session.state_dir.root
+            return root
         from tracer.statedir import StateDir
 
         return StateDir.find(self.folder).root

@@ -101,10 +101,11 @@ def run_command(command: Command, context: Context) -> int:
     if getattr(context.arguments, "help", False):
         from repl.commands.setup.about import show_help
 
-        return show_help(context, command)
+        show_help(context, command)
+        return 0
     refuse_to_agents(command, context.environ)
     returned = load_handler(command)(context, context.arguments)
-    code = returned if isinstance(returned, int) else _run_async(returned)
+    code = (returned if isinstance(returned, int | None) else _run_async(returned)) or 0
     if code == ExitCode.OK:
         context.output.result(command.name, {})
     elif not context.output.ended:
@@ -134,12 +135,12 @@ def load_handler(command: Command) -> Callable[[Context, Namespace], Any]:
     return handler
 
 
-def _run_async(work: Coroutine[Any, Any, int]) -> int:
+def _run_async(work: Coroutine[Any, Any, int | None]) -> int | None:
     import asyncio  # 50 ms, only for commands that wait for several things
 
     ended_by: list[BaseException] = []
 
-    async def supervised() -> int:
+    async def supervised() -> int | None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
         def end(reason: BaseException) -> None:

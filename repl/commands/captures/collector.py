@@ -158,7 +158,7 @@ async def find_row(store: TraceStore, selector: str) -> TraceRow:
     raise NotFoundError(f"no trace {selector!r}", why=why, next_step="pm capture list")
 
 
-def schema(context: Context, arguments: Namespace) -> int:
+def schema(context: Context, arguments: Namespace) -> None:
     del arguments
     if context.command == "schema report":
         from runner.agent_report import REPORT_SCHEMA
@@ -170,10 +170,9 @@ def schema(context: Context, arguments: Namespace) -> int:
         found = trace_schema()
     context.output.line(json.dumps(found, indent=2))
     context.output.result(context.command, {"schema": found})
-    return 0
 
 
-async def gc(context: Context, arguments: Namespace) -> int:
+async def gc(context: Context, arguments: Namespace) -> None:
     del arguments
     async with service_collector(context, create=True) as collector:
         gone = await collector.collect_garbage()
@@ -182,10 +181,9 @@ async def gc(context: Context, arguments: Namespace) -> int:
     context.output.result(
         "admin prune uploads", {"blobs": gone.blobs, "leftovers": gone.leftovers, "bytes": gone.freed}
     )
-    return 0
 
 
-async def new(context: Context, arguments: Namespace) -> int:
+async def new(context: Context, arguments: Namespace) -> None:
     from collector.opening import shown_store
 
     if arguments.expires is not None and arguments.expires < 1:
@@ -208,10 +206,9 @@ async def new(context: Context, arguments: Namespace) -> int:
     context.output.note(f"shown once; pm admin tokens revoke {issued.token_id} makes it worthless")
     context.output.note(f"for services whose captures are kept in {one_line(store)}")
     context.output.result("admin tokens new", {"token_id": issued.token_id, "token": issued.token, "store": store})
-    return 0
 
 
-async def listed(context: Context, arguments: Namespace) -> int:
+async def listed(context: Context, arguments: Namespace) -> None:
     rows: Sequence[TokenRow] = ()
     with suppress(NoCollectorError):
         async with service_collector(context) as collector:
@@ -248,10 +245,9 @@ async def listed(context: Context, arguments: Namespace) -> int:
             ]
         },
     )
-    return 0
 
 
-async def audit(context: Context, arguments: Namespace) -> int:
+async def audit(context: Context, arguments: Namespace) -> None:
     rows: Sequence[AuditRow] = ()
     with suppress(NoCollectorError):
         async with service_collector(context) as collector:
@@ -263,13 +259,11 @@ async def audit(context: Context, arguments: Namespace) -> int:
         when = f"{from_epoch_ms(row.at_ms)}  {row.action:<16}"
         context.output.line(f"{when}  {row.role:<11}  {who:<36}  {one_line(row.subject)}".rstrip())
     context.output.result("admin audit", {"audit": [{**row._asdict(), "at": from_epoch_ms(row.at_ms)} for row in rows]})
-    return 0
 
 
-async def revoke(context: Context, arguments: Namespace) -> int:
+async def revoke(context: Context, arguments: Namespace) -> None:
     async with service_collector(context) as collector:
         done = await collector.tokens.revoke(arguments.token)
         await collector.note("token revoke", arguments.token)
     context.output.line(f"{arguments.token} is revoked" if done else f"{arguments.token} was revoked before")
     context.output.result("admin tokens revoke", {"token_id": arguments.token, "revoked": True})
-    return 0

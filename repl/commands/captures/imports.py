@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _BATCH = 500
 
 
-async def from_task(context: Context, arguments: Namespace) -> int:
+async def from_task(context: Context, arguments: Namespace) -> None:
     consent = _consent(arguments.consent)
     ref = context.task(arguments.task)
     with tempfile.TemporaryDirectory(prefix="pm-import-") as folder:
         imported = await asyncio.to_thread(_read_task, context, ref.path, consent, Path(folder))
-    return await _store(context, imported, "capture from-task")
+    await _store(context, imported, "capture from-task")
 
 
 def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: Path) -> Imported:
@@ -77,7 +77,7 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
     )
 
 
-async def from_session(context: Context, arguments: Namespace) -> int:
+async def from_session(context: Context, arguments: Namespace) -> None:
     from collector.imports.session import imported_session
     from collector.imports.session_reader import read_session
     from tracer.distill.one import make_redactor
@@ -87,7 +87,7 @@ async def from_session(context: Context, arguments: Namespace) -> int:
     redactor = make_redactor(context.state_dir, context.redaction())
     read = await asyncio.to_thread(read_session, session, redactor=redactor)
     imported = await asyncio.to_thread(imported_session, session, read, consent=consent)
-    return await _store(context, imported, "capture from-session")
+    await _store(context, imported, "capture from-session")
 
 
 def _session(context: Context, arguments: Namespace) -> NativeSession:
@@ -110,7 +110,7 @@ def _consent(text: str | None) -> dict[str, bool]:
     return parse_consent(text or "none").flags()
 
 
-async def _store(context: Context, imported: Imported, command: str) -> int:
+async def _store(context: Context, imported: Imported, command: str) -> None:
     from collector.recorder.consent import WORDS
 
     async with opened_collector(context, create=True) as collector:
@@ -138,7 +138,6 @@ async def _store(context: Context, imported: Imported, command: str) -> int:
             "notes": list(imported.notes),
         },
     )
-    return 0
 
 
 async def _send(collector: Collector, imported: Imported) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SHOWN_REASON: Final = 300
 
 
-async def judge_session(context: Context, arguments: Namespace) -> int:
+async def judge_session(context: Context, arguments: Namespace) -> None:
     from collector.final.document import materialize
     from collector.judge.step import judge_trace
     from collector.qa.pipeline import leased
@@ -31,7 +31,8 @@ async def judge_session(context: Context, arguments: Namespace) -> int:
     async with _collector(context) as collector:
         row = await _closed(collector, arguments.trace)
         if arguments.packet:
-            return await _show_packet(context, collector, row)
+            await _show_packet(context, collector, row)
+            return
         judge, why = _judge(context, record=arguments.record)
         if judge is None:
             raise ConfigError(
@@ -47,10 +48,9 @@ async def judge_session(context: Context, arguments: Namespace) -> int:
     context.output.result(
         "capture judge", {"trace_id": row.trace_id, "judge": part, "final_trace_blob_id": document.blob_id}
     )
-    return 0
 
 
-async def _show_packet(context: Context, collector: Collector, row: TraceRow) -> int:
+async def _show_packet(context: Context, collector: Collector, row: TraceRow) -> None:
     """Print what would be sent; nothing is sent, so no consent is needed to look."""
     from collector.final.qa_facts import fold_qa
     from collector.judge.packet import build_packet
@@ -66,7 +66,6 @@ async def _show_packet(context: Context, collector: Collector, row: TraceRow) ->
     context.output.result(
         "capture judge", {"trace_id": row.trace_id, "packet": packet.text, "hash": packet.content_hash}
     )
-    return 0
 
 
 def _print_verdict(context: Context, part: dict[str, Any]) -> None:
@@ -88,7 +87,7 @@ def _number(value: float | None) -> str:
     return " - " if value is None else f"{value:.1f}"
 
 
-async def calibrate_judge(context: Context, arguments: Namespace) -> int:
+async def calibrate_judge(context: Context, arguments: Namespace) -> None:
     from collector.judge.calibrate import calibrate, given_labels, read_labels
 
     if arguments.labels:
@@ -100,7 +99,6 @@ async def calibrate_judge(context: Context, arguments: Namespace) -> int:
     _print_calibration(context, told)
     rows = [agreement._asdict() for agreement in told.agreements]
     context.output.result("capture judge calibrate", {"sessions": told.sessions, "dimensions": rows})
-    return 0
 
 
 async def _graded(context: Context, labels: list[Label]) -> list[Graded]:

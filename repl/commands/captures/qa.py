@@ -212,7 +212,7 @@ def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> Non
         output.line("        * in a file that the fix changed")
 
 
-async def show(context: Context, arguments: Namespace) -> int:
+async def show(context: Context, arguments: Namespace) -> None:
     from collector.final.document import shown_qa
     from collector.opening import open_collector  # as in `capture_qa`
 
@@ -226,10 +226,9 @@ async def show(context: Context, arguments: Namespace) -> int:
     else:
         print_results(context, found, table=arguments.table)
     context.output.result("capture qa show", {"trace_id": trace_id, "status": row.status, "qa": found})
-    return 0
 
 
-async def status(context: Context, arguments: Namespace) -> int:
+async def status(context: Context, arguments: Namespace) -> None:
     from collector.final.qa_facts import STEPS, StepFacts
     from collector.opening import open_collector
     from tracer.clock import now_epoch_ms
@@ -247,7 +246,6 @@ async def status(context: Context, arguments: Namespace) -> int:
     if row.status != "complete" or any(step["state"] == "due again" for step in steps):
         context.output.note(_next(trace_id, row.status))
     context.output.result("capture qa status", {"trace_id": trace_id, "status": row.status, "steps": steps})
-    return 0
 
 
 def _state(facts: StepFacts, step: Step) -> dict[str, Any]:

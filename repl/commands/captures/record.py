@@ -6,7 +6,7 @@ import os
 import shutil
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -20,7 +20,7 @@ from collector.recorder.editor import LINK, plugin_source
 from collector.recorder.files import FileTracker
 from collector.recorder.scribe import Scribe
 from collector.recorder.session import RECORDING, Ended, close_interrupted, record_session, request_stop
-from collector.recorder.shell_marks import find_shell
+from collector.recorder.shell_marks import Shell, find_shell
 from collector.recorder.watcher import left_out_by
 from collector.recorder.writer import Acts, ScribeOptions
 from repl.commands.captures.capture import prune_by_itself, send_now, spool_state
@@ -34,22 +34,19 @@ from repl.commands.captures.consent import (
     whole_lines,
 )
 from repl.commands.captures.server import capture_redactor, client_for, named_server, server_address
+from repl.context import Context
 from repl.present.text import count_text, escape
+from runner.workspace.git.repository import Git
 from tracer.durable import output_file
 from tracer.errors import ConflictError, NotFoundError, PmError, RecordError, UsageError
 
-if TYPE_CHECKING:
-    from collector.recorder.shell_marks import Shell
-    from repl.context import Context
-    from runner.workspace.git.repository import Git
 
-
-async def record(context: Context, arguments: Namespace) -> int:
+async def record(context: Context, arguments: Namespace) -> None:
     from tracer.redaction.marks import load_key
 
     if arguments.plugin:
         context.output.lines(plugin_source(arguments.plugin).splitlines())
-        return 0
+        return
     _refuse_nesting(context)
     shell = find_shell(arguments.shell or "", context.environ)
     git = open_repository(context.folder)
@@ -77,12 +74,12 @@ async def record(context: Context, arguments: Namespace) -> int:
         redactor=capture_redactor(context),
         shell=shell.name,
     )
-    return await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording")
+    await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording")
 
 
 async def record_into(
     context: Context, arguments: Namespace, *, spool: Spool, git: Git, shell: Shell, greet: str
-) -> int:
+) -> None:
     """Record a shell into `spool`, show what would be sent, and send it if that is wanted."""
     options = options_for(context, spool, git, shell=shell.name)
     _greet(context, spool, greet, live=arguments.live)
@@ -104,7 +101,6 @@ async def record_into(
         raise ended.failed
     await _after(context, arguments, spool)
     context.output.result("record", {"trace_id": spool.trace_id, "shell_status": ended.status, **spool_state(spool)})
-    return 0
 
 
 async def _run(
@@ -218,7 +214,7 @@ def _chosen(context: Context, arguments: Namespace) -> Spool:
     return spool
 
 
-def think(context: Context, arguments: Namespace) -> int:
+def think(context: Context, arguments: Namespace) -> None:
     text = " ".join(arguments.text).strip()
     if not text:
         raise UsageError("a thought needs words", next_step='pm think "the cart is None after logout"')
@@ -236,7 +232,6 @@ def think(context: Context, arguments: Namespace) -> int:
     event = spool.append([Draft(type="thought", payload=payload)])[0]
     context.output.line(f"noted as {payload['kind']}, linked to {count_text(len(payload['links_to']), 'event')}")
     context.output.result("think", {"event_id": event["event_id"], "seq": event["seq"], **payload})
-    return 0
 
 
 def _last_events(spool: Spool) -> list[str]:
@@ -260,7 +255,7 @@ def _checked_links(spool: Spool, links: list[str]) -> list[str]:
     return found
 
 
-def snapshot(context: Context, arguments: Namespace) -> int:
+def snapshot(context: Context, arguments: Namespace) -> None:
     spool = _running(context)
     if spool.paused:
         raise ConflictError("the recording is paused", why="nothing is kept meanwhile", next_step="pm record resume")
@@ -273,7 +268,6 @@ def snapshot(context: Context, arguments: Namespace) -> int:
     if not drafts:
         context.output.note("no file was touched yet: name one   pm snapshot src/a.py")
     context.output.result("snapshot", {"files": [draft["payload"]["file_path"] for draft in drafts]})
-    return 0
 
 
 def _snapshot(spool: Spool, files: FileTracker, named: list[str]) -> list[dict[str, Any]]:
@@ -298,15 +292,14 @@ def _relative(git: Git, context: Context, path: str) -> str:
         raise UsageError(f"{path!r} lies outside the repository", next_step="name a file of it") from error
 
 
-def pause(context: Context, _arguments: Namespace) -> int:
+def pause(context: Context, _arguments: Namespace) -> None:
     spool = _running(context)
     spool.pause(on=True)
     context.output.line(f"paused {spool.trace_id[:8]}: nothing is recorded until pm record resume")
     context.output.result("record pause", {"trace_id": spool.trace_id, **spool_state(spool)})
-    return 0
 
 
-async def resume(context: Context, arguments: Namespace) -> int:
+async def resume(context: Context, arguments: Namespace) -> None:
     running = running_here(context)
     if running is not None:
         if not running.paused:
@@ -314,7 +307,7 @@ async def resume(context: Context, arguments: Namespace) -> int:
         running.pause(on=False)
         context.output.line(f"recording {running.trace_id[:8]} again; edits made meanwhile count as one each")
         context.output.result("record resume", {"trace_id": running.trace_id, **spool_state(running)})
-        return 0
+        return
     spool = _chosen(context, arguments)
     if spool.sent.finalized:
         raise ConflictError(
@@ -323,19 +316,18 @@ async def resume(context: Context, arguments: Namespace) -> int:
     git = open_repository(context.folder)
     shell = find_shell(arguments.shell or str(spool.header.get("shell") or ""), context.environ)
     spool.pause(on=False)
-    return await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording again")
+    await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording again")
 
 
-def stop(context: Context, _arguments: Namespace) -> int:
+def stop(context: Context, _arguments: Namespace) -> None:
     spool = _running(context)
     if not request_stop(spool):
         raise RecordError("the recorder does not answer", why="it runs on another machine or as another user")
     context.output.line(f"{spool.trace_id[:8]} ends")
     context.output.result("record stop", {"trace_id": spool.trace_id})
-    return 0
 
 
-def status(context: Context, arguments: Namespace) -> int:
+def status(context: Context, arguments: Namespace) -> None:
     spool = _chosen(context, arguments)
     state = spool_state(spool)
     title = spool.header["request"]["task"]["bug_report"]["title"]
@@ -347,10 +339,9 @@ def status(context: Context, arguments: Namespace) -> int:
     if state["state"] == "open":
         context.output.line("  cut off before its end: pm record resume goes on, pm record upload sends it")
     context.output.result("record status", {"trace_id": spool.trace_id, "title": title, "socket": socket, **state})
-    return 0
 
 
-def preview(context: Context, arguments: Namespace) -> int:
+def preview(context: Context, arguments: Namespace) -> None:
     spool = _chosen(context, arguments)
     if arguments.full:
         for line in spool.lines():
@@ -359,10 +350,9 @@ def preview(context: Context, arguments: Namespace) -> int:
     else:
         context.output.lines(preview_lines(spool))
     context.output.result("record preview", preview_fields(spool))
-    return 0
 
 
-async def upload(context: Context, arguments: Namespace) -> int:
+async def upload(context: Context, arguments: Namespace) -> None:
     spool = _chosen(context, arguments)
     if spool.recorder is not None:
         raise ConflictError(
@@ -376,10 +366,9 @@ async def upload(context: Context, arguments: Namespace) -> int:
     sending = await send_now(context, arguments, spool)
     fields = {"trace_id": spool.trace_id, "accepted": sending.accepted, "duplicates": sending.duplicates}
     context.output.result("record upload", {**fields, **spool_state(spool)})
-    return 0
 
 
-def profile(context: Context, arguments: Namespace) -> int:
+def profile(context: Context, arguments: Namespace) -> None:
     """Propose how the repository is tested, from the test runs of a recording."""
     from collector.qa.profiles import PROFILE_FILE, Seen, profile_text, recorded_profile  # tree-sitter: 22 ms
 
@@ -399,7 +388,6 @@ def profile(context: Context, arguments: Namespace) -> int:
         context.output.note("commit it: captures are tested by the file of their base commit")
     context.output.lines(text.splitlines())
     context.output.result("record profile", found)
-    return 0
 
 
 def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
@@ -414,7 +402,7 @@ def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
         raise UsageError("nothing was deleted")
 
 
-def discard(context: Context, arguments: Namespace) -> int:
+def discard(context: Context, arguments: Namespace) -> None:
     spool = find_spool(context.state_root, arguments.trace)
     if spool.recorder is not None:
         raise ConflictError(f"{spool.trace_id[:8]} is being recorded", next_step="pm record stop")
@@ -431,4 +419,3 @@ def discard(context: Context, arguments: Namespace) -> int:
     if state["sent"]:
         context.output.note(f"the collector keeps what was sent: pm capture delete {spool.trace_id}")
     context.output.result("record discard", {"trace_id": spool.trace_id, **state})
-    return 0

@@ -206,7 +206,8 @@ def _close(context: Context, arguments: Namespace, wanted: Wanted, gated: Gated,
 
     output, verdict, code = context.output, gated.verdict, gated.exit_code
     if arguments.write_baseline:
-        return _write_baseline(context, arguments, verdict.issues if wanted.changes.files else ())
+        _write_baseline(context, arguments, verdict.issues if wanted.changes.files else ())
+        return 0
     files = [one._asdict() for one in count_files(wanted.changes.diff, wanted.changes.paths)]
     nothing = not wanted.changes.files
     if nothing:
@@ -299,7 +300,7 @@ def _write(context: Context, path: Path, text: str) -> None:
     context.output.detail(str(path))
 
 
-def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Mapping[str, Any]]) -> int:
+def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Mapping[str, Any]]) -> None:
     """No verdict: what is found is known from now on, so there is nothing that could fail."""
     from runner.change_gate import write_marks
 
@@ -308,7 +309,6 @@ def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Map
     note_output(path)
     context.output.line(f"{count_text(count, 'finding')} written to {escape(arguments.write_baseline)}")
     context.output.result("gate", {"path": str(path), "known": count, "issues": list(issues)})
-    return 0
 
 
 def _status(context: Context, arguments: Namespace) -> int:

@@ -12,7 +12,7 @@ from tracer.durable import output_file
 from tracer.errors import RecordError, UsageError
 
 
-async def export(context: Context, arguments: Namespace) -> int:
+async def export(context: Context, arguments: Namespace) -> None:
     from service.export import ExportFormat, export_task  # jinja2: 100 ms, paid by this command alone
 
     ref = context.task(arguments.task)
@@ -28,7 +28,7 @@ async def export(context: Context, arguments: Namespace) -> int:
         context.output.data(exported.text.encode())
         for text in told:
             context.output.note(text)
-        return 0
+        return
     target = Path(arguments.output).expanduser() if arguments.output else Path(f"{ref.task_id}.{form}")
     path = target if target.is_absolute() else context.folder / target
     try:
@@ -41,7 +41,6 @@ async def export(context: Context, arguments: Namespace) -> int:
     for text in told:
         context.output.note(text)
     context.output.result("export", {"path": os.fspath(path), **fields})
-    return 0
 
 
 def _write(path: Path, text: str) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SHOWN = 200
 
 
-def redact(context: Context, arguments: Namespace) -> int:
+def redact(context: Context, arguments: Namespace) -> int | None:
     if arguments.audit or arguments.scrub:
         folders = [_inside(context, name) for name in arguments.path or [str(context.state_root)]]
         return _scrub(context, folders) if arguments.scrub else _audit(context, folders)
@@ -35,7 +35,8 @@ def redact(context: Context, arguments: Namespace) -> int:
     if source.is_dir():
         raise UsageError(f"{arguments.path[0]!r} is a folder", next_step=f"pm redact --audit {arguments.path[0]}")
     if not arguments.in_place and arguments.output in {None, "", "-"}:
-        return _print(context, source)
+        _print(context, source)
+        return None
     from tracer.redaction.streams import redact_file  # google-re2 and orjson, 55 ms
 
     target = source if arguments.in_place else _inside(context, arguments.output)
@@ -46,10 +47,10 @@ def redact(context: Context, arguments: Namespace) -> int:
         context.output.note(f"the file has {others} (hard links), where the secrets still stand")
     context.output.note(f"{one_line(str(path))}: {_told(counts)}")
     context.output.result("redact", {"path": str(path), "redactions": counts})
-    return 0
+    return None
 
 
-def _print(context: Context, source: Path) -> int:
+def _print(context: Context, source: Path) -> None:
     from tracer.redaction.streams import redacted_pieces
 
     if not context.output.human:
@@ -58,7 +59,6 @@ def _print(context: Context, source: Path) -> int:
     for piece in redacted_pieces(_redactor(context), source, counts):
         context.output.data(piece)
     context.output.note(f"{one_line(str(source))}: {_told(counts)}")
-    return 0
 
 
 def _audit(context: Context, folders: list[Path]) -> int:

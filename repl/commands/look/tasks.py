@@ -19,7 +19,7 @@ _TITLE = 44  # where there is no terminal
 _WIDE = 120
 
 
-def tasks(context: Context, arguments: Namespace) -> int:
+def tasks(context: Context, arguments: Namespace) -> None:
     since = since_iso(arguments.since) if arguments.since else None
     wanted = " ".join(arguments.filter or ())
     limit = arguments.limit if arguments.limit is not None else 200
@@ -48,7 +48,6 @@ def tasks(context: Context, arguments: Namespace) -> int:
     elif len(rows) == limit:
         output.note(f"the newest {limit}; --limit shows more")
     output.result("tasks", {"tasks": [_record(row) for row in rows]} if output.form == "json" else {"count": len(rows)})
-    return 0
 
 
 def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
@@ -78,7 +77,7 @@ def _record(row: TaskRow) -> dict[str, Any]:
     return {**row._asdict(), "judgments": list(row.judgments)}
 
 
-def show(context: Context, arguments: Namespace) -> int:
+def show(context: Context, arguments: Namespace) -> None:
     from repl.present.blocks import Block
     from repl.present.outcome import result_fields
     from repl.present.task_blocks import question_block
@@ -94,7 +93,7 @@ def show(context: Context, arguments: Namespace) -> int:
     kind = state.request.kind if entries else ""
     outcome = outcome_of(state, trace_file=row.trace_file, chain_head=None)
     output, reason = context.output, f" ({row.reason})" if row.reason else ""
-    unverified = one_line(unverified_text(outcome.not_verified, prefix="pm " if context.session is None else "/"))
+    unverified = one_line(unverified_text(outcome.not_verified, prefix=context.prefix))
     output.line(f"{row.task_id} {row.status}{reason}{f', {unverified}' if unverified else ''}   {one_line(row.title)}")
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part))
     output.line(f"  executor    {agent or 'n/a'}")
@@ -135,7 +134,6 @@ def show(context: Context, arguments: Namespace) -> int:
         "older": [str(path) for path in task.older],
     }
     output.result("show", {**record, **({"subtasks": [one._asdict() for one in subtasks]} if subtasks else {})})
-    return 0
 
 
 def _isolation_lines(context: Context, row: TaskRow, isolation: Isolated, workspace: str) -> list[str]:

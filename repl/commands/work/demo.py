@@ -12,20 +12,17 @@ import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from repl.context import Context
 from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.progress import Progress
 from repl.present.watch import watch_task
+from repl.session import Session
+from runner.core.task import TaskOutcome
 from tracer.errors import InternalError
 from tracer.journal.reading import read_entries
 from tracer.lookup import trace_files
 from tracer.trace_text import trace_text
-
-if TYPE_CHECKING:
-    from repl.session import Session
-    from runner.core.task import TaskOutcome
 
 _PROMPT = "Fix broken_module.py"
 
@@ -42,23 +39,23 @@ def fixture_folder() -> Path:
     raise InternalError("the demo's fixture is missing", next_step="install pm again")
 
 
-async def demo(context: Context, arguments: Namespace) -> int:
+async def demo(context: Context, arguments: Namespace) -> None:
     fixture = fixture_folder()
     if arguments.show_script:
         context.output.data((fixture / "script.jsonl").read_bytes())
         context.output.ended = True
-        return 0
+        return
     folder = Path(tempfile.mkdtemp(prefix="pm-demo-"))
     try:
         for name in ("broken_module.py", "test_login.py"):
             shutil.copy(fixture / name, folder / name)
-        return await _heal(context, folder, fixture / "script.jsonl", keep=arguments.keep)
+        await _heal(context, folder, fixture / "script.jsonl", keep=arguments.keep)
     finally:
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> int:
+async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> None:
     from repl.session import Session
 
     output = context.output
@@ -83,7 +80,6 @@ async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> 
     output.note(f"kept in {folder}" if keep else "the folder is removed again; --keep leaves it to look around")
     output.note('  next:  pm run "your own request"   or   pm doctor')
     output.result("demo", outcome_fields(outcome))
-    return 0
 
 
 async def _run(session: Session, inner: Context) -> tuple[TaskOutcome, Progress]:

@@ -7,21 +7,16 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from repl.present.cells import shown
 from repl.present.text import cost_text, tokens_text
 from tracer.clock import seconds_text
-from tracer.rows.digest import Digest
+from tracer.rows.digest import Digest, Totals
 from tracer.rows.filters import Filter
 from tracer.rows.row import NO_GROUP, Decoded, Group, Row
 from tracer.rows.row_file import RowFile
 from tracer.rows.search import Background, FilterScan, find
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracer.rows.digest import Totals
 
 
 class Item(NamedTuple):

@@ -9,18 +9,17 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.present.output import Output
 from tracer.errors import ConfigError, UsageError
+from tracer.redaction.redactor import RedactionSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from repl.registry.spec import Surface
     from tracer.lookup import TaskRef
     from tracer.redaction.engine import ProjectRedactor
-    from tracer.redaction.redactor import RedactionSettings
     from tracer.settings.layers import Settings
     from tracer.statedir import StateDir
 
@@ -54,8 +53,6 @@ class Context:
 
         Raises UsageError: it is not a folder, or the current one is gone.
         """
-        from pathlib import Path  # 10 ms, not needed by `pm version`
-
         if self.session is not None and not getattr(self.arguments, "directory", None):
             return Path(self.session.folder)
         try:
@@ -78,7 +75,7 @@ class Context:
 
     def path(self, name: str) -> Path:
         """The place that an argument names, from the folder to work in."""
-        return self.folder / os.path.expanduser(name)  # noqa: PTH111 - Path is not loaded before it is needed
+        return self.folder / Path(name).expanduser()
 
     @property
     def state_root(self) -> Path:
@@ -158,8 +155,6 @@ class Context:
 
 def _redaction(settings: Settings) -> RedactionSettings:
     """Refuses a rule that cannot be used before anything is written without it."""
-    from tracer.redaction.redactor import RedactionSettings
-
     rules = settings.family("redaction.extra_rules")
     if rules:
         _check_rules(settings, rules)

@@ -41,6 +41,7 @@ from repl.present.feed import Feed
 from repl.present.live import stream_lines
 from repl.present.output import Output, Stream
 from repl.present.progress import fit, numbered, running_parts, short_id, status_lines
+from repl.present.task_blocks import last_session
 from repl.present.text import one_line, width_cut
 from repl.registry.complete import sources_for
 from repl.session import Session, warm_up
@@ -318,7 +319,6 @@ class LineView:
 
     async def _show_last_session(self) -> None:
         """What the session before this one showed at its end."""
-        from repl.present.task_blocks import last_session  # 20 ms
         from tracer.catalog.tasks import list_tasks
 
         def read() -> list[Block]:

@@ -36,6 +36,7 @@ from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 from repl.screen.outside import open_file
 from repl.screen.pickers import Choice, Question
+from runner.core.evolve import fold
 from tracer.catalog.tasks import TaskRow
 from tracer.clock import monotonic, seconds_text
 from tracer.errors import PmError
@@ -67,8 +68,6 @@ def read_task(row: TaskRow) -> list[str]:
 
 def read_question(row: TaskRow) -> Asked | None:
     """What a waiting task asks; None where it waits at its limit."""
-    from runner.core.evolve import fold
-
     try:
         return fold(read_entries(row.trace_file)).question
     except (OSError, PmError):

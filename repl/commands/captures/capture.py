@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping
@@ -11,23 +10,26 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import orjson
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from collector.client.events import checked_drafts, read_events
 from collector.client.prune import Kept, prune_sent, sent_before, unsent
 from collector.client.send import Sending, send_spool
 from collector.client.spool import Spool, find_spool, list_spools
-from collector.recorder.begin import begin_capture, check_store, create_request
+from collector.intake.parse import refusal
+from collector.recorder.begin import begin_capture, check_store, create_request, open_repository
 from collector.recorder.consent import Consent
-from repl.commands.captures.collector import NoCollectorError, holding, opened_collector
+from repl.commands.captures.collector import UUID, NoCollectorError, holding, opened_collector
 from repl.commands.captures.consent import ask_yes, bug_from, can_ask, person_from
 from repl.commands.captures.server import capture_redactor, client_for, named_server
 from repl.context import Context
 from repl.present.text import age_text, count_text, escape, one_line, size_text
+from tracer.capture.wire import CreateTrace, SentFinalState
 from tracer.clock import now_epoch_ms
 from tracer.durable import output_file
 from tracer.errors import ConfigError, PmError, UsageError
 from tracer.journal.gc import parse_age
+from tracer.redaction.marks import load_key
 
 Model = TypeVar("Model", bound="BaseModel")
 _ALWAYS: Final = "always"
@@ -103,20 +105,13 @@ def _title(kept: Kept) -> str:
     return one_line(str(bug.get("title") or ""), 50)
 
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-
-
 async def new(context: Context, arguments: Namespace) -> None:
-    from tracer.redaction.marks import load_key
-
-    if arguments.trace_id and not _UUID.fullmatch(arguments.trace_id):
+    if arguments.trace_id and not UUID.fullmatch(arguments.trace_id.lower()):
         raise UsageError(f"{arguments.trace_id!r} is no UUID", next_step="leave --trace-id out to get a new one")
     context.state_dir.ensure()
     prune_by_itself(context)
     request = _given_request(context, arguments) if getattr(arguments, "from") else None
     if request is None:
-        from collector.recorder.begin import open_repository
-
         git = open_repository(context.folder)
         person = person_from(context, arguments, git)
         request = create_request(
@@ -145,10 +140,6 @@ async def new(context: Context, arguments: Namespace) -> None:
 
 
 def _checked(model: type[Model], value: object) -> Model:
-    from pydantic import ValidationError
-
-    from collector.intake.parse import refusal
-
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -156,8 +147,6 @@ def _checked(model: type[Model], value: object) -> Model:
 
 
 def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
-    from tracer.capture.wire import CreateTrace
-
     found = _json_file(context, getattr(arguments, "from"))
     sent = _checked(CreateTrace, found)
     flags = sent.developer.consent_flags
@@ -194,8 +183,6 @@ async def finalize(context: Context, arguments: Namespace) -> None:
 
 
 def _checked_state(state: Any, spool: Spool, context: Context) -> Mapping[str, Any] | None:
-    from tracer.capture.wire import SentFinalState
-
     if state is None:
         return None
     _checked(SentFinalState, state)
@@ -227,7 +214,7 @@ async def get(context: Context, arguments: Namespace) -> None:
         view, blobs = arguments.view or "full", arguments.blobs or "ref"
         async with client.get(trace_id, key=key, view=view, blobs=blobs) as pieces:
             if arguments.output and arguments.output != "-":
-                size = await _to_file(context.folder / Path(arguments.output).expanduser(), pieces)
+                size = await _to_file(context.path(arguments.output), pieces)
                 context.output.line(f"{arguments.output}   {size:,} bytes")
                 context.output.result("capture get", {"trace_id": trace_id, "path": arguments.output, "bytes": size})
             else:
@@ -370,7 +357,7 @@ def _pieces(context: Context, name: str) -> Iterator[bytes]:
         yield sys.stdin.buffer.read()
         return
     try:
-        yield (context.folder / Path(name).expanduser()).read_bytes()
+        yield context.path(name).read_bytes()
     except OSError as error:
         raise UsageError(f"{name!r} cannot be read", why=error) from error
 

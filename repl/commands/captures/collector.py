@@ -6,7 +6,7 @@ import json
 import re
 from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from repl.commands.captures.server import client_for
@@ -22,20 +22,19 @@ if TYPE_CHECKING:
     from repl.context import Context
 
 _PAGE = 500
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class NoCollectorError(NotFoundError):
     """The project has no collector yet."""
 
 
-@asynccontextmanager
-async def opened_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
+def opened_collector(context: Context, *, create: bool = False) -> AbstractAsyncContextManager[Collector]:
     """The collector that the settings name (`collector.*`), while the block runs.
 
     Raises NoCollectorError: there is none yet, and `create` is not asked for: looking makes nothing.
     """
-    from collector.opening import open_collector  # pydantic, orjson: 150 ms, for these commands alone
+    from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms, for these commands alone
 
     settings = context.settings()
     own = not settings.get("collector.database")
@@ -45,8 +44,7 @@ async def opened_collector(context: Context, *, create: bool = False) -> AsyncIt
             why=f"{str(context.state_root)!r} holds no collector",
             next_step="pm record, pm capture from-task, or work in the right project with -C",
         )
-    async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
-        yield collector
+    return open_collector(context.state_dir, settings, environ=context.environ)
 
 
 class Here:
@@ -108,15 +106,14 @@ async def holding(context: Context, arguments: Namespace) -> AsyncIterator[tuple
         try:
             spool = find_spool(context.state_root, arguments.trace)
         except NotFoundError:
-            if not _UUID.fullmatch(named):
+            if not UUID.fullmatch(named):
                 raise
         client = await stack.enter_async_context(client_for(context, arguments, spool=spool))
         trace_id = spool.trace_id if spool is not None else named
         yield client, trace_id, client.token or (spool.ingest_key if spool is not None else "")
 
 
-@asynccontextmanager
-async def service_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
+def service_collector(context: Context, *, create: bool = False) -> AbstractAsyncContextManager[Collector]:
     """As `opened_collector`, for commands about the service: never a store beside the one that it uses.
 
     Raises ConfigError: the service that runs here keeps its captures elsewhere; it was given other settings.
@@ -131,8 +128,7 @@ async def service_collector(context: Context, *, create: bool = False) -> AsyncI
             why="its collector.database comes from an environment that this command does not have",
             next_step="run this with the service's environment, or keep collector.database in config.local.toml",
         )
-    async with opened_collector(context, create=create) as collector:
-        yield collector
+    return opened_collector(context, create=create)
 
 
 async def find_row(store: TraceStore, selector: str) -> TraceRow:

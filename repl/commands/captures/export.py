@@ -46,7 +46,7 @@ async def revoked(context: Context, arguments: Namespace) -> None:
     async with opened_collector(context) as collector:
         found = await revocations(collector.store)
     if arguments.output:
-        with output_file(context.folder / Path(arguments.output).expanduser()) as file:
+        with output_file(context.path(arguments.output)) as file:
             file.write(revocation_list(found, at_ms=now_epoch_ms()))
     for each in found:
         context.output.line(f"{each['trace_id']}  {each['what']}  {', '.join(each.get('flags', ()))}".rstrip())
@@ -56,9 +56,9 @@ async def revoked(context: Context, arguments: Namespace) -> None:
 def check(context: Context, arguments: Namespace) -> int:
     from collector.handover.revoked import LIST, check_set
 
-    folder = context.folder / Path(arguments.folder).expanduser()
+    folder = context.path(arguments.folder)
     given = arguments.revocations
-    found = check_set(folder, context.folder / Path(given).expanduser() if given else folder / LIST)
+    found = check_set(folder, context.path(given) if given else folder / LIST)
     for each in found["revoked"]:
         context.output.line(f"revoked: {each['trace_id']} ({each['what']}), row {each['row']} of {each['shard']}")
     for path in found["changed"]:
@@ -104,7 +104,7 @@ async def _one(context: Context, arguments: Namespace) -> None:
             await _print(context, write)
             return
         ending = {"json": ".json", "harbor": ".harbor"}.get(form, f".{form}.json")
-        path = context.folder / Path(arguments.output or f"capture-{row.trace_id[:8]}{ending}").expanduser()
+        path = context.path(arguments.output or f"capture-{row.trace_id[:8]}{ending}")
         try:
             if form == "harbor":
                 size = await _folder(path, write)
@@ -154,7 +154,7 @@ async def _set(context: Context, arguments: Namespace) -> None:
         redact=arguments.redact,
         version=VERSION,
     )
-    target = context.folder / Path(arguments.output).expanduser()
+    target = context.path(arguments.output)
     async with opened_collector(context) as collector:
         await collector.note("export", f"{request.where} as {request.form}")
         report = await export_set(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from repl.commands.captures.collector import opened_collector
 from repl.present.text import count_text, one_line
-from tracer.errors import TraceError, UsageError
+from tracer.errors import NotFoundError, TraceError, UsageError
 from tracer.facts import LlmRequest, UserRequest
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
     from collector.imports.task_base import task_base
     from tracer.blobs import DirectoryBlobs
     from tracer.conversation import ConversationTracer
-    from tracer.errors import NotFoundError
 
     entries = ConversationTracer.read_trace(path)
     if not entries:
@@ -93,12 +92,12 @@ async def from_session(context: Context, arguments: Namespace) -> None:
 def _session(context: Context, arguments: Namespace) -> NativeSession:
     from tracer.distill.locate.find import latest_session, session_at, session_named
 
-    project = context.folder / Path(arguments.project_root).expanduser() if arguments.project_root else context.folder
+    project = context.path(arguments.project_root) if arguments.project_root else context.folder
     if arguments.session is None:
         if not arguments.latest:
             raise UsageError("which session?", next_step="--latest, or --session PATH; pm sessions lists them")
         return latest_session(arguments.provider, project=project)
-    path = context.folder / Path(arguments.session).expanduser()
+    path = context.path(arguments.session)
     if path.exists():
         return session_at(path, arguments.provider)
     return session_named(arguments.session, arguments.provider, cwd=project)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from collector.client.api import CollectorClient
 from collector.client.events import acceptable
 from collector.client.prune import gone_name
 from collector.client.spool import Draft, Spool, find_spool, list_spools
@@ -19,7 +20,7 @@ from collector.recorder.consent import Consent
 from collector.recorder.editor import LINK, plugin_source
 from collector.recorder.files import FileTracker
 from collector.recorder.scribe import Scribe
-from collector.recorder.session import RECORDING, Ended, close_interrupted, record_session, request_stop
+from collector.recorder.session import RECORDING, close_interrupted, record_session, request_stop
 from collector.recorder.shell_marks import Shell, find_shell
 from collector.recorder.watcher import left_out_by
 from collector.recorder.writer import Acts, ScribeOptions
@@ -39,15 +40,17 @@ from repl.present.text import count_text, escape
 from runner.workspace.git.repository import Git
 from tracer.durable import output_file
 from tracer.errors import ConflictError, NotFoundError, PmError, RecordError, UsageError
+from tracer.redaction.marks import load_key
 
 
 async def record(context: Context, arguments: Namespace) -> None:
-    from tracer.redaction.marks import load_key
-
     if arguments.plugin:
         context.output.lines(plugin_source(arguments.plugin).splitlines())
         return
-    _refuse_nesting(context)
+    if (around := _around(context)) is not None:
+        why = f"recording {around.folder.name[:8]}"
+        next_step = "exit ends it; pm record status shows it"
+        raise UsageError("this shell is being recorded already", why=why, next_step=next_step)
     shell = find_shell(arguments.shell or "", context.environ)
     git = open_repository(context.folder)
     context.state_dir.ensure()
@@ -56,7 +59,6 @@ async def record(context: Context, arguments: Namespace) -> None:
     store = arguments.store or "redacted"
     check_store(store, person.consent)
     address = named_server(context, arguments)
-    key = load_key(context.state_root)
     request = create_request(
         git,
         bug=bug_from(context, arguments, default_title=f"bug fix session in {git.top.name}"),
@@ -64,7 +66,7 @@ async def record(context: Context, arguments: Namespace) -> None:
         store=store,
         mode="incremental" if arguments.live else "batch",
         environ=context.environ,
-        key=key,
+        key=load_key(context.state_root),
     )
     spool = begin_capture(
         context.state_root,
@@ -83,13 +85,12 @@ async def record_into(
     """Record a shell into `spool`, show what would be sent, and send it if that is wanted."""
     options = options_for(context, spool, git, shell=shell.name)
     _greet(context, spool, greet, live=arguments.live)
-    if arguments.live:
-        async with client_for(context, arguments, spool=spool, patience_s=1.0) as client:
-            if not client.token and not spool.ingest_key:
-                context.output.note(f"nothing is sent meanwhile: no key for {client.address} (PM_CAPTURE_TOKEN)")
-            ended = await _run(context, spool, git, shell, options, client)
-    else:
-        ended = await _run(context, spool, git, shell, options, None)
+    live = client_for(context, arguments, spool=spool, patience_s=1.0) if arguments.live else nullcontext()
+    async with live as client:
+        if client is not None and not client.token and not spool.ingest_key:
+            context.output.note(f"nothing is sent meanwhile: no key for {client.address} (PM_CAPTURE_TOKEN)")
+        cwd, environ = str(context.folder), dict(context.environ)
+        ended = await record_session(spool, git, shell, cwd=cwd, options=options, environ=environ, client=client)
     if not ended.marked:
         context.output.note("the shell gave no sign of its commands: does its start-up file start another shell?")
     if ended.failed is not None:
@@ -101,14 +102,6 @@ async def record_into(
         raise ended.failed
     await _after(context, arguments, spool)
     context.output.result("record", {"trace_id": spool.trace_id, "shell_status": ended.status, **spool_state(spool)})
-
-
-async def _run(
-    context: Context, spool: Spool, git: Git, shell: Shell, options: ScribeOptions, client: CollectorClient | None
-) -> Ended:
-    return await record_session(
-        spool, git, shell, cwd=str(context.folder), options=options, environ=dict(context.environ), client=client
-    )
 
 
 def _greet(context: Context, spool: Spool, greet: str, *, live: bool) -> None:
@@ -149,10 +142,6 @@ async def _after(context: Context, arguments: Namespace, spool: Spool) -> None:
 
 def options_for(context: Context, spool: Spool, git: Git, *, shell: str) -> ScribeOptions:
     """How this spool is written: its mode and consent, and the settings."""
-    from dataclasses import replace
-
-    from tracer.redaction.marks import load_key
-
     request, settings = spool.header["request"], context.settings()
     flags = request["developer"]["consent_flags"]
     redactor = None
@@ -175,40 +164,32 @@ def options_for(context: Context, spool: Spool, git: Git, *, shell: str) -> Scri
 
 def running_here(context: Context) -> Spool | None:
     """The recording around this process (its shell's), or the one that runs with this state directory."""
-    from collector.client.spool import list_spools
+    here = (spool for spool in list_spools(context.state_root) if spool.recorder is not None)
+    return _around(context) or next(here, None)
 
+
+def _around(context: Context) -> Spool | None:
+    """The recording of the shell that this process runs in."""
     around = context.environ.get(RECORDING)
-    if around and Path(around).is_dir():
-        spool = Spool.open(Path(around))
-        if spool.recorder is not None:
-            return spool
-    return next((spool for spool in list_spools(context.state_root) if spool.recorder is not None), None)
+    spool = Spool.open(Path(around)) if around and Path(around).is_dir() else None
+    return spool if spool is not None and spool.recorder is not None else None
 
 
-def _refuse_nesting(context: Context) -> None:
-    around = context.environ.get(RECORDING)
-    if not around or not Path(around).is_dir() or Spool.open(Path(around)).recorder is None:
-        return
-    raise UsageError(
-        "this shell is being recorded already",
-        why=f"recording {os.path.basename(around)[:8]}",  # noqa: PTH119 - a name
-        next_step="exit ends it; pm record status shows it",
-    )
-
-
-def _running(context: Context) -> Spool:
+def _running(context: Context, *, meanwhile: str = "") -> Spool:
+    """The recording that runs here; `meanwhile` says what a pause keeps a command from."""
     spool = running_here(context)
     if spool is None:
         raise NotFoundError("no recording runs here", next_step="pm record begins one")
+    if meanwhile and spool.paused:
+        raise ConflictError("the recording is paused", why=f"{meanwhile} meanwhile", next_step="pm record resume")
     return spool
 
 
 def _chosen(context: Context, arguments: Namespace) -> Spool:
     if getattr(arguments, "trace", None):
         return find_spool(context.state_root, arguments.trace)
-    spool = running_here(context)
-    if spool is None:
-        spool = next((each for each in list_spools(context.state_root) if each.header.get("kind") == "recording"), None)
+    recorded = (each for each in list_spools(context.state_root) if each.header.get("kind") == "recording")
+    spool = running_here(context) or next(recorded, None)
     if spool is None:
         raise NotFoundError("no recording in this project", next_step="pm record begins one")
     return spool
@@ -218,34 +199,26 @@ def think(context: Context, arguments: Namespace) -> None:
     text = " ".join(arguments.text).strip()
     if not text:
         raise UsageError("a thought needs words", next_step='pm think "the cart is None after logout"')
-    spool = _running(context)
-    if spool.paused:
-        raise ConflictError("the recording is paused", why="nothing is noted meanwhile", next_step="pm record resume")
-    links = list(arguments.link or ()) or _last_events(spool)
-    redactor = None
+    spool = _running(context, meanwhile="nothing is noted")
     if spool.header["request"].get("store") != "raw":
-        from repl.commands.captures.server import capture_redactor
-
-        redactor = capture_redactor(context)
-        text = redactor.redact_text(text)[0]
-    payload = {"content": text, "kind": arguments.kind or "interpretation", "links_to": _checked_links(spool, links)}
+        text = capture_redactor(context).redact_text(text)[0]
+    links = _links(spool, arguments.link or ())
+    payload = {"content": text, "kind": arguments.kind or "interpretation", "links_to": links}
     event = spool.append([Draft(type="thought", payload=payload)])[0]
-    context.output.line(f"noted as {payload['kind']}, linked to {count_text(len(payload['links_to']), 'event')}")
+    context.output.line(f"noted as {payload['kind']}, linked to {count_text(len(links), 'event')}")
     context.output.result("think", {"event_id": event["event_id"], "seq": event["seq"], **payload})
 
 
-def _last_events(spool: Spool) -> list[str]:
-    acts = Acts()
-    for line in spool.lines():
-        acts.see(orjson.loads(line.raw))
-    return acts.links()
-
-
-def _checked_links(spool: Spool, links: list[str]) -> list[str]:
-    """Full ids of the events that `links` name (by id, its beginning, or seq)."""
+def _links(spool: Spool, named: Sequence[str]) -> list[str]:
+    """Full ids of the events that `named` name (by id, its beginning, or seq), else of the last ones."""
     events = [orjson.loads(line.raw) for line in spool.lines()]
+    if not named:
+        acts = Acts()
+        for event in events:
+            acts.see(event)
+        return acts.links()
     found = []
-    for link in links:
+    for link in named:
         match = next(
             (each["event_id"] for each in events if each["event_id"].startswith(link) or str(each["seq"]) == link), None
         )
@@ -256,9 +229,7 @@ def _checked_links(spool: Spool, links: list[str]) -> list[str]:
 
 
 def snapshot(context: Context, arguments: Namespace) -> None:
-    spool = _running(context)
-    if spool.paused:
-        raise ConflictError("the recording is paused", why="nothing is kept meanwhile", next_step="pm record resume")
+    spool = _running(context, meanwhile="nothing is kept")
     git = open_repository(context.folder)
     options = options_for(context, spool, git, shell=str(spool.header.get("shell") or "bash"))
     scribe = Scribe(spool, git, options, tell=context.output.note)
@@ -364,8 +335,8 @@ async def upload(context: Context, arguments: Namespace) -> None:
         if close_interrupted(spool, git, options, tell=context.output.note):
             context.output.note(f"{spool.trace_id[:8]} was cut off: closed as the files are now")
     sending = await send_now(context, arguments, spool)
-    fields = {"trace_id": spool.trace_id, "accepted": sending.accepted, "duplicates": sending.duplicates}
-    context.output.result("record upload", {**fields, **spool_state(spool)})
+    sent = {"accepted": sending.accepted, "duplicates": sending.duplicates}
+    context.output.result("record upload", {"trace_id": spool.trace_id, **sent, **spool_state(spool)})
 
 
 def profile(context: Context, arguments: Namespace) -> None:
@@ -390,24 +361,17 @@ def profile(context: Context, arguments: Namespace) -> None:
     context.output.result("record profile", found)
 
 
-def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
-    if context.arguments.yes:
-        return
-    left = state["events"] - state["sent"]
-    if not can_ask(context):
-        raise UsageError(
-            "deleting a recording needs a yes", why=f"of its events {left} are only here", next_step="--yes"
-        )
-    if not ask_yes(context, f"Delete {spool.trace_id[:8]} with {count_text(left, 'event')} only here?", default=False):
-        raise UsageError("nothing was deleted")
-
-
 def discard(context: Context, arguments: Namespace) -> None:
     spool = find_spool(context.state_root, arguments.trace)
     if spool.recorder is not None:
         raise ConflictError(f"{spool.trace_id[:8]} is being recorded", next_step="pm record stop")
     state = spool_state(spool)
-    _confirm(context, spool, state)
+    left = state["events"] - state["sent"]
+    if not context.arguments.yes and not can_ask(context):
+        why = f"of its events {left} are only here"
+        raise UsageError("deleting a recording needs a yes", why=why, next_step="--yes")
+    if not ask_yes(context, f"Delete {spool.trace_id[:8]} with {count_text(left, 'event')} only here?", default=False):
+        raise UsageError("nothing was deleted")
     aside = gone_name(spool.folder)
     try:
         Path(spool.folder).rename(aside)

@@ -27,8 +27,8 @@ async def verify(context: Context, arguments: Namespace) -> None:
     if arguments.all:
         await _verify_all(context)
         return
-    target = None if arguments.tree is None else context.folder / Path(arguments.tree).expanduser()
-    path = context.folder / Path(arguments.trace).expanduser()
+    target = None if arguments.tree is None else context.path(arguments.tree)
+    path = context.path(arguments.trace)
     report = await (_of_file(context, path, target) if path.is_file() else _of_trace(context, arguments.trace, target))
     _show(context, report, limit=_SHOWN if arguments.limit is None else arguments.limit)
     if target is not None:

@@ -7,7 +7,6 @@ import signal
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 from repl.context import Context
 from tracer.errors import UsageError
@@ -44,7 +43,7 @@ async def _alive(context: Context, name: str | None) -> AsyncIterator[None]:
     if not name:
         yield
         return
-    path = context.folder / Path(name).expanduser()
+    path = context.path(name)
 
     async def renew() -> None:
         while True:

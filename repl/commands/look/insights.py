@@ -15,7 +15,7 @@ from repl.context import Context
 from repl.present.text import count_text, escape, one_line, width_cut
 from tracer.clock import seconds_text, since_iso
 from tracer.errors import NotFoundError, UsageError
-from tracer.insights.agentic_trace import Trace, judgments, read_agentic, task_run
+from tracer.insights.agentic_trace import Trace, judgments, read_agentic, task_run, trace_of_capture
 from tracer.insights.loops import Loop
 from tracer.insights.report import (
     TOO_FEW,
@@ -99,7 +99,7 @@ def _told(trace: Trace, *, whole: bool) -> list[str]:
 def named_traces(context: Context, name: str) -> list[Path]:
     """The traces `name` means: a file, or a name (wildcards allowed) in the folder of agentic traces."""
     folder = context.state_dir.agentic_traces
-    for path in (context.folder / Path(name).expanduser(), folder / Path(name).name):
+    for path in (context.path(name), folder / Path(name).name):
         if path.is_file():
             return [path]
     found = [path for path in sorted(folder.glob("*.jsonl")) if fnmatchcase(path.name, f"{name}*")]
@@ -183,7 +183,6 @@ async def _captured(context: Context, name: str) -> Trace | None:
 
     from collector.client.spool import find_spool
     from repl.commands.captures.collector import find_row, opened_collector
-    from tracer.insights.agentic_trace import trace_of_capture
 
     try:
         path = find_spool(context.state_root, name).events_path

@@ -25,13 +25,13 @@ _SHOWN = 200
 
 def redact(context: Context, arguments: Namespace) -> int | None:
     if arguments.audit or arguments.scrub:
-        folders = [_inside(context, name) for name in arguments.path or [str(context.state_root)]]
+        folders = [context.path(name) for name in arguments.path or [str(context.state_root)]]
         return _scrub(context, folders) if arguments.scrub else _audit(context, folders)
     if len(arguments.path) != 1:
         raise UsageError("which file?", next_step="pm redact FILE -o CLEAN, or pm redact --audit FOLDER")
     if arguments.output and arguments.in_place:
         raise UsageError("-o and --in-place exclude each other", next_step="pm redact FILE --in-place")
-    source = _inside(context, arguments.path[0])
+    source = context.path(arguments.path[0])
     if source.is_dir():
         raise UsageError(f"{arguments.path[0]!r} is a folder", next_step=f"pm redact --audit {arguments.path[0]}")
     if not arguments.in_place and arguments.output in {None, "", "-"}:
@@ -39,7 +39,7 @@ def redact(context: Context, arguments: Namespace) -> int | None:
         return None
     from tracer.redaction.streams import redact_file  # google-re2 and orjson, 55 ms
 
-    target = source if arguments.in_place else _inside(context, arguments.output)
+    target = source if arguments.in_place else context.path(arguments.output)
     names = source.stat().st_nlink if arguments.in_place and source.exists() else 1
     path, counts = redact_file(_redactor(context), source, target)
     if names > 1 and counts:
@@ -136,7 +136,7 @@ def _scrub(context: Context, folders: list[Path]) -> int:
 
 def _modified(context: Context, leak: Leak) -> str | None:
     """The day the file was last written: how long the secret has stood there at least."""
-    for folder in (*(_inside(context, name) for name in context.arguments.path or []), context.state_root):
+    for folder in (*(context.path(name) for name in context.arguments.path or []), context.state_root):
         path = folder / leak.path if folder.is_dir() else folder
         if path.exists():
             return from_epoch_ms(path.stat().st_mtime_ns // 1_000_000)[:10]
@@ -161,7 +161,3 @@ def _redactor(context: Context) -> ProjectRedactor:
         key = user / "redaction"
         ensure_folder(key)
     return context.redactor(state_dir=key, project_root=context.folder)
-
-
-def _inside(context: Context, name: str) -> Path:
-    return context.folder / Path(name).expanduser()

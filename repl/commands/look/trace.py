@@ -5,6 +5,7 @@ The text is the seed's block; `--latest`, `--subtask`, `--iteration` and `--even
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.present.text import escape
-from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.errors import NotFoundError, PmError, TraceError, UsageError
 from tracer.facts import ChunkingPlan, Entry, fact_in
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def trace(context: Context, arguments: Namespace) -> Coroutine[Any, Any, int | N
 
 
 def _require_subtask(task: TaskRef, wanted: str) -> None:
-    with task.path.open("rb") as file:
-        facts = [_fact(line) for line in file]
+    facts = [fact for _, fact in _stored(task.path)]
     found = [fact.subtask_id for fact in facts if fact.subtask_id is not None]
     found += [item.id for fact in facts if isinstance(fact, ChunkingPlan) for item in fact.subtasks]
     if any(_is_subtask(name, wanted) for name in found):
@@ -110,15 +110,18 @@ def _copy(context: Context, path: Path) -> None:
 
 def _copy_chosen(context: Context, arguments: Namespace, task: TaskRef) -> None:
     highest: dict[str | None, int] = {}
-    with task.path.open("rb") as file:
-        lines = [line for line in file if line.endswith(b"\n")]
-    facts = [_fact(line) for line in lines]
-    for fact in facts:
+    stored = [(line, fact) for line, fact in _stored(task.path) if line.endswith(b"\n")]
+    for _, fact in stored:
         if fact.iteration_index is not None:
             highest[fact.subtask_id] = max(highest.get(fact.subtask_id, -1), fact.iteration_index)
     chosen = _chooser(arguments, highest)
-    context.output.data(b"".join(line for line, fact in zip(lines, facts, strict=True) if chosen(fact)))
+    context.output.data(b"".join(line for line, fact in stored if chosen(fact)))
     context.output.ended = True
+
+
+def _stored(path: Path) -> list[tuple[bytes, Entry]]:
+    with path.open("rb") as file:
+        return [(line, _fact(line)) for line in file]
 
 
 def _fact(line: bytes) -> Entry:
@@ -241,7 +244,6 @@ async def _follow(context: Context, arguments: Namespace, task: TaskRef) -> None
 
 
 def _print_fact(context: Context, arguments: Namespace, line: bytes) -> None:
-    from tracer.errors import TraceError
     from tracer.events import parse_line
     from tracer.trace_text import fact_line
 
@@ -276,8 +278,6 @@ def _full_lines(entry: Entry, *, blobs: Path) -> list[str]:
 
 
 def _field_lines(key: str, value: Any) -> list[str]:
-    import json
-
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     parts = escape(text).split("\n")
     name = escape(key)

@@ -13,7 +13,7 @@ from repl.commands.gate.install import apply_plan
 from repl.context import Context
 from runner.hosts import HOSTS
 from tracer.distill.locate.find import provider_root, session_at
-from tracer.distill.native import Provider
+from tracer.distill.native import Provider, Request
 from tracer.errors import PmError, UsageError
 from tracer.settings.hook_files import hook_command, plan_install, plan_uninstall
 
@@ -56,7 +56,6 @@ def _file(context: Context, agent: Provider) -> Path:
 
 
 def run(context: Context, arguments: Namespace) -> None:
-    from tracer.distill.native import Request
     from tracer.distill.one import distill  # 60 ms, not needed by install
 
     event = _event(sys.stdin.buffer.read(_EVENT_BYTES))

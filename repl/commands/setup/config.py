@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from repl.present.text import escape
 from tracer.errors import ConfigError, UsageError
-from tracer.settings.declared import SETTINGS, find_setting
+from tracer.settings.declared import SETTINGS, find_setting, json_schema
 from tracer.settings.layers import (
     Layered,
     Origin,
@@ -116,8 +116,6 @@ def validate(context: Context, _arguments: Namespace) -> None:
 
 
 def schema(context: Context, _arguments: Namespace) -> None:
-    from tracer.settings.declared import json_schema
-
     context.output.line(json.dumps(json_schema(), indent=2))
     context.output.result("config schema", {"schema": json_schema()})
 

@@ -56,8 +56,6 @@ async def demo(context: Context, arguments: Namespace) -> None:
 
 
 async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> None:
-    from repl.session import Session
-
     output = context.output
     tests = shlex.join([sys.executable, "-m", "unittest"])
     flags = {"executor": "scripted", "script": str(script), "kind": "change", "test": tests}

@@ -26,6 +26,8 @@ from tracer.facts import Question, UserRequest
 from tracer.journal.reading import read_entries
 from tracer.lookup import TaskRef
 from tracer.names import Action
+from tracer.settings.declared import SETTINGS
+from tracer.settings.parse import parse_value
 
 _LIMITS = {
     "max_iterations": "max_iterations", "timeout": "timeout_s", "budget_usd": "budget_usd", "parallel": "parallel",
@@ -238,9 +240,6 @@ def _given(context: Context, arguments: Namespace) -> dict[str, Any]:
     """The flags of a command typed at `pm>`, as values by key; of `pm run` they are a layer of the settings."""
     if context.session is None:
         return {}
-    from tracer.settings.declared import SETTINGS
-    from tracer.settings.parse import parse_value
-
     found: dict[str, Any] = {}
     for setting in SETTINGS:
         raw = getattr(arguments, setting.flag.lstrip("-").replace("-", "_"), None) if setting.flag else None
@@ -257,7 +256,7 @@ def _prompt(words: list[str], context: Context) -> tuple[str, str]:
         source = "stdin"
     elif len(words) == 1 and words[0].startswith("@") and len(words[0]) > 1:
         named = source = words[0][1:]
-        raw = _file_bytes(context.folder / Path(source).expanduser())
+        raw = _file_bytes(context.path(source))
     else:
         return _filled(" ".join(words), "the request"), ""
     if len(raw) > _MOST_INPUT:

@@ -21,7 +21,7 @@ from repl.screen.keymap import KEYS
 from repl.screen.outside import open_text
 from repl.screen.trace.detail import Detail, plain_text
 from repl.screen.trace.source import TraceModel, filter_text, follow_text, index_text, title_text
-from repl.screen.trace.timeline import FactList
+from repl.screen.trace.timeline import FactList, group_name
 from tracer.errors import UsageError
 from tracer.rows import filters
 from tracer.rows.filters import Filter
@@ -323,7 +323,6 @@ class TraceScreen(Screen[None]):
     @work
     async def action_iterations(self) -> None:
         from repl.screen.pickers import Choice
-        from repl.screen.trace.timeline import group_name
 
         groups = [group for group in self.model.timeline.groups() if group.iteration is not None]
         if not groups:

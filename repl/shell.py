@@ -284,10 +284,7 @@ class Shell:
         return True
 
     def status_line(self) -> str:
-        try:
-            executor = self.session.executor_name()
-        except PmError:
-            executor = "no executor"
+        executor = self.session.executor_text()
         limit = self.session.chosen("max_iterations")[0]
         criteria = self.session.chosen("criteria")[0]
         shown = ",".join(criteria) if criteria else "Q1-Q6"

@@ -249,12 +249,6 @@ class PmApp(Themed):
     def rows(self) -> list[TaskRow]:
         return self.home.all_rows
 
-    def executor_text(self) -> str:
-        try:
-            return self.session.executor_name()
-        except PmError:
-            return "no executor"
-
     def changed(self) -> None:
         if self.home.is_mounted and self.is_running:
             self.home.show_status()

@@ -98,8 +98,8 @@ class DiffView(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"diff--gone", "diff--new", "diff--note"}
 
-    def __init__(self, lines: Sequence[DiffLine], *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
-        super().__init__(id=id)
+    def __init__(self, lines: Sequence[DiffLine]) -> None:
+        super().__init__()
         self.lines = lines
         self.side_by_side: bool | None = None
         self.wide = False

@@ -78,7 +78,7 @@ def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part)) or "executor n/a"
     standing = [row.status + (f" ({one_line(row.reason)})" if row.reason else ""), agent, cost_text(row.cost_usd)]
     lines = [one_line(row.title), " · ".join(standing)]
-    if bar := progress.bar():
+    if bar := progress.board.bar():
         lines += ["", *progress.table(most=40), f"  {bar}"]
     lines += ["", *printed]
     if progress.answer:

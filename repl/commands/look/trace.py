@@ -71,7 +71,7 @@ async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int | Non
         return None
     if not context.output.interactive:
         raise UsageError("--screen needs a terminal", next_step=f"pm trace {task.task_id}")
-    from repl.screen.trace.app import ViewerApp  # textual, 150 ms: only when it is asked for
+    from repl.screen.trace.view import ViewerApp  # textual, 150 ms: only when it is asked for
 
     theme, colour = str(context.settings().get("repl.theme")), context.output.colour
     code: int | None = await ViewerApp(task.path, follow=follow, theme=theme, colour=colour).shown()

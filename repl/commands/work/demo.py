@@ -18,7 +18,6 @@ from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.progress import Progress
 from repl.present.watch import watch_task
 from repl.session import Session
-from runner.core.task import TaskOutcome
 from tracer.errors import InternalError
 from tracer.journal.reading import read_entries
 from tracer.lookup import trace_files
@@ -69,7 +68,10 @@ async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> 
     )
     output.note(f"demo: the module is broken, the first answer will not do; working in {folder}")
     async with Session(inner) as session:
-        outcome, progress = await _run(session, inner)
+        task_id = await session.submit(_PROMPT)
+        progress = Progress(task_id)
+        outcome = await watch_task(session, output, task_id, progress=progress)
+        output.note(progress.closing(outcome))
     entries = read_entries(trace_files(inner.state_dir, outcome.task_id)[0])
     output.lines(trace_text(entries).rstrip("\n").split("\n"))
     error = outcome_error(outcome, max_iterations=progress.max_iterations)
@@ -78,11 +80,3 @@ async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> 
     output.note(f"kept in {folder}" if keep else "the folder is removed again; --keep leaves it to look around")
     output.note('  next:  pm run "your own request"   or   pm doctor')
     output.result("demo", outcome_fields(outcome))
-
-
-async def _run(session: Session, inner: Context) -> tuple[TaskOutcome, Progress]:
-    task_id = await session.submit(_PROMPT)
-    progress = Progress(task_id)
-    outcome = await watch_task(session, inner.output, task_id, progress=progress)
-    inner.output.note(progress.closing(outcome))
-    return outcome, progress

@@ -74,7 +74,7 @@ async def resume(context: Context, arguments: Namespace) -> int:
             outcome = await asyncio.to_thread(session.supervisor.look, task_id)
             if outcome.status == "COMPLETE":
                 context.output.note(f"{task_id} is COMPLETE: nothing to resume")
-                return await _close(context, outcome, Progress(task_id, prefix=context.prefix))
+                return await close_task(context, outcome, Progress(task_id, prefix=context.prefix))
         if context.session is not None:
             context.output.note(f"{task_id} goes on")
         return await _watch(context, session, task_id, after=session.supervisor.recorded(task_id) - 1)
@@ -93,7 +93,7 @@ async def _follow_elsewhere(context: Context, session: Session, task_id: str, *,
         return 0
     progress = Progress(task_id, prefix=context.prefix)
     outcome = await watch_task(session, context.output, task_id, after=after, progress=progress)
-    return await _close(context, outcome, progress)
+    return await close_task(context, outcome, progress)
 
 
 async def respond(context: Context, arguments: Namespace) -> int:
@@ -182,11 +182,7 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
         await session.respond(task_id, answer.action, text=answer.text, plan=answer.plan)
         outcome = await show(after=session.supervisor.recorded(task_id) - 1)
     context.running_task = ""
-    return await _close(context, outcome, progress)
-
-
-async def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
-    return await close_task(context.output, context.command, outcome, progress)
+    return await close_task(context, outcome, progress)
 
 
 async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:

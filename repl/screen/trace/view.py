@@ -19,6 +19,7 @@ from repl.present.cells import shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 from repl.screen.outside import open_text
+from repl.screen.themes import Themed
 from repl.screen.trace.detail import Detail, plain_text
 from repl.screen.trace.source import TraceModel, filter_text, follow_text, index_text, title_text
 from repl.screen.trace.timeline import FactList, group_name
@@ -492,3 +493,23 @@ class TraceScreen(Screen[None]):
             self.dismiss()
         else:
             leave()
+
+
+class ViewerApp(Themed):
+    """What `pm trace T --screen` opens: one trace, full screen; leaving the viewer ends the program with 0."""
+
+    TITLE = "pm trace"
+
+    def __init__(
+        self, path: Path, *, follow: bool = False, wanted: str = "", theme: str = "auto", colour: bool = True
+    ) -> None:
+        super().__init__(theme=theme, colour=colour)
+        self.viewer = TraceScreen(path, follow=follow, wanted=wanted)
+
+    @override
+    def get_default_screen(self) -> TraceScreen:
+        return self.viewer
+
+    def leave_viewer(self) -> bool:
+        self.exit(0)
+        return True

@@ -181,29 +181,24 @@ def _target(context: Context, arguments: Namespace) -> tuple[str, Path]:
 
 def _files(context: Context) -> list[tuple[str, Path]]:
     given = getattr(context.arguments, "config", None)
-    extra = [("file", Path(given))] if given else []
-    project = context.state_root
-    return [
-        *extra,
-        ("local", project / PROJECT_FILES[0]),
-        ("project", project / PROJECT_FILES[1]),
-        ("user", user_file(context.environ)),
-    ]
+    named = [("file", Path(given))] if given else []
+    own = zip(("local", "project"), (context.state_root / name for name in PROJECT_FILES), strict=True)
+    return [*named, *own, ("user", user_file(context.environ))]
 
 
 def _record(row: Layered) -> dict[str, Any]:
-    line = (
-        line_of(Path(row.origin.where), row.key) if row.origin.layer in {"file", "local", "project", "user"} else None
-    )
+    line = _line(row.key, row.origin)
     overridden = [{"value": _shown(value), **origin._asdict()} for value, origin in row.overrides]
     return {"key": row.key, "value": _shown(row.value), **row.origin._asdict(), "line": line, "overrides": overridden}
 
 
+def _line(key: str, origin: Origin) -> int | None:
+    return line_of(Path(origin.where), key) if origin.layer in {"file", "local", "project", "user"} else None
+
+
 def _place(key: str, origin: Origin) -> str:
-    if origin.layer in {"file", "local", "project", "user"}:
-        line = line_of(Path(origin.where), key)
-        return f"{origin.layer}  {origin.where}" + (f":{line}" if line else "")
-    return f"{origin.layer}  {origin.where}".rstrip()
+    line = _line(key, origin)
+    return f"{origin.layer}  {origin.where}{f':{line}' if line else ''}".rstrip()
 
 
 def _shown(value: Any) -> Any:

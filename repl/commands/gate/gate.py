@@ -103,7 +103,7 @@ async def _full(context: Context, arguments: Namespace) -> int:
         options, whole = settings.family("criteria.options"), bool(arguments.write_baseline)
         gated = judge_fast(wanted.changes, options=options, known=known, of_task=wanted.of_task, whole=whole)
         return _close(context, arguments, wanted, gated, began=began)
-    given = {kind: " && ".join(getattr(arguments, kind) or ()) or None for kind in ("test", "lint", "typecheck")}
+    given = {kind: " && ".join(getattr(arguments, kind) or ()) for kind in ("test", "lint", "typecheck")}
     found = {} if not arguments.since else _commands_of_base(context, arguments, settings)
     request = task_request(
         "",

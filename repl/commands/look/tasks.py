@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from repl.present.changed_files import files_text
@@ -178,11 +179,7 @@ def next_steps(row: TaskRow, prefix: str = "pm ", *, changed: bool, allow: bool 
 
 def epoch_ms_of(stamp: str) -> int:
     """Milliseconds since 1970 of an ISO 8601 time in UTC; now where it is none."""
-    from calendar import timegm
-
     try:
-        year, month, day = (int(part) for part in stamp[:10].split("-"))
-        hour, minute, second = (int(part) for part in stamp[11:19].split(":"))
+        return int(datetime.fromisoformat(f"{stamp[:19]}+00:00").timestamp()) * 1000
     except ValueError:
         return now_epoch_ms()
-    return timegm((year, month, day, hour, minute, second, 0, 0, 0)) * 1000

@@ -5,11 +5,10 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
+from repl.commands.setup.config import planned_commands
 from repl.context import Context
 from repl.present.text import escape
 from repl.task_request import expand_criteria
-from runner.checks.commands import detect_commands
-from runner.gate.criterion import CommandKind
 from runner.gate.verdict import BUILT_IN, KIND_OF, criteria_in_force, team_criteria
 from tracer.errors import NotFoundError, UsageError
 
@@ -18,10 +17,7 @@ def criteria(context: Context, arguments: Namespace) -> None:
     if arguments.switch:
         _switch(context, arguments)
         return
-    settings = context.settings()
-    kinds: tuple[CommandKind, ...] = ("test", "lint", "typecheck")
-    configured = {kind: str(settings.get(f"run.{kind}")) for kind in kinds if settings.get(f"run.{kind}")}
-    planned = detect_commands(context.folder, configured=configured, trusted=settings.trusted)
+    settings, planned = context.settings(), planned_commands(context)
     commands = {command.kind: command for command in planned}
     chosen = context.session.chosen("criteria")[0] if context.session is not None else settings.get("run.criteria")
     selected = expand_criteria(tuple(chosen)) if chosen else None

@@ -179,9 +179,6 @@ class DiffScreen(Screen[None]):
     def on_mount(self) -> None:
         self.query_one(DiffView).focus()
 
-    def action_back(self) -> None:
-        self.dismiss()
-
     def action_jump(self, backwards: bool) -> None:  # noqa: FBT001 - written in the binding
         self.query_one(DiffView).jump(backwards=backwards)
 

@@ -237,18 +237,6 @@ class HomeScreen(TaskKeys):
     def submitted(self, event: Prompt.Submitted) -> None:
         self.desk.run_line(event.text)
 
-    @on(Prompt.Left)
-    def left(self) -> None:
-        self.tasks.focus()
-
-    @on(Prompt.Interrupted)
-    def interrupted(self) -> None:
-        self.action_interrupt()
-
-    @on(Prompt.Ended)
-    def ended(self) -> None:
-        self.desk.action_quit_asking()
-
     @on(Prompt.Asked)
     def asked(self, event: Prompt.Asked) -> None:
         match event.what:
@@ -258,8 +246,14 @@ class HomeScreen(TaskKeys):
                 self.edit_prompt()
             case "detail":
                 self.desk.action_detail()
-            case _:
+            case "history":
                 self.search_history()
+            case "leave":
+                self.tasks.focus()
+            case "interrupt":
+                self.action_interrupt()
+            case _:
+                self.desk.action_quit_asking()
 
     @on(Input.Changed, "#home-filter")
     def filter_changed(self, event: Input.Changed) -> None:

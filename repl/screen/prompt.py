@@ -110,17 +110,8 @@ class Prompt(TextArea):
             super().__init__()
             self.text = text
 
-    class Left(Message):
-        """Esc: the user wants to leave the prompt for the list."""
-
-    class Interrupted(Message):
-        """Ctrl+C on an empty line."""
-
-    class Ended(Message):
-        """Ctrl+D on an empty line."""
-
     class Asked(Message):
-        """`?` on an empty line, a wish for history search or the editor (`what`)."""
+        """The user wants `what`: help, history, editor, detail, leave (for the list), interrupt or end."""
 
         def __init__(self, what: str) -> None:
             super().__init__()
@@ -190,11 +181,11 @@ class Prompt(TextArea):
             case "prompt.help" if not self.text:
                 self.post_message(self.Asked("help"))
             case "prompt.leave" if not self.text:
-                self.post_message(self.Ended())
+                self.post_message(self.Asked("end"))
             case "prompt.interrupt" if not self.selected_text:
-                self._clear() if self.text else self.post_message(self.Interrupted())
+                self._clear() if self.text else self.post_message(self.Asked("interrupt"))
             case "prompt.escape":
-                self.completions.offer([]) if offered else self.post_message(self.Left())
+                self.completions.offer([]) if offered else self.post_message(self.Asked("leave"))
             case "prompt.previous" | "down" if offered:
                 self.completions.move(1 if what == "down" else -1)
             case "prompt.previous" if not self.text and (queued := self.pull_back()):

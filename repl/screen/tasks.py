@@ -378,6 +378,3 @@ class TaskScreen(TaskKeys):
     def action_command(self) -> None:
         self.dismiss()
         self.desk.put("/")
-
-    def action_back(self) -> None:
-        self.dismiss()

@@ -73,14 +73,13 @@ def prune_by_itself(context: Context) -> None:
         context.output.note(f"deleted here: {told} that the collector has longer than {_keep(context)}")
 
 
-def note_unsent(context: Context) -> int:
-    """Say what waits to be sent; how many captures that are."""
+def _note_unsent(context: Context) -> None:
+    """Say what waits to be sent."""
     waiting = unsent(context.state_root)
     if waiting:
         events = count_text(sum(each.events for each in waiting), "event")
         newest = waiting[0].spool.trace_id[:8]
         context.output.note(f"not sent: {count_text(len(waiting), 'capture')}, {events}   pm record upload {newest}")
-    return len(waiting)
 
 
 def _keep(context: Context) -> str:
@@ -277,7 +276,7 @@ async def list_(context: Context, arguments: Namespace) -> None:
     for row in rows:
         age, events = age_text(now_epoch_ms() - row["created_at_ms"]), count_text(row["events"], "event")
         context.output.line(f"{row['trace_id'][:8]}  {row['state']:<12} {events:>13}  {age:>6}  {escape(row['title'])}")
-    note_unsent(context)
+    _note_unsent(context)
     if not rows:
         context.output.line("no captured sessions in this project")
         context.output.note("  next:  pm record   or   pm capture new")

@@ -21,10 +21,15 @@ _PROJECT = 34
 _SHORT_ID, _LONG_ID = 8, 36
 
 
-def sessions(context: Context, arguments: Namespace) -> None:
-    limit = arguments.limit if arguments.limit is not None else _LIMIT
+def _limit(arguments: Namespace) -> int:
+    limit: int = _LIMIT if arguments.limit is None else arguments.limit
     if limit < 1:
         raise UsageError("--limit must be 1 or more")
+    return limit
+
+
+def sessions(context: Context, arguments: Namespace) -> None:
+    limit = _limit(arguments)
     project = context.folder if arguments.here else None
     folders = [context.state_dir.agentic_traces]
     rows = list_native(folders, provider=arguments.provider, project=project, environ=context.environ)
@@ -80,9 +85,7 @@ _LABEL = 30
 
 
 def traces(context: Context, arguments: Namespace) -> None:
-    limit = arguments.limit if arguments.limit is not None else _LIMIT
-    if limit < 1:
-        raise UsageError("--limit must be 1 or more")
+    limit = _limit(arguments)
     rows = find_traces(context.state_dir, _query(arguments), limit=limit + 1)
     output, shown = context.output, rows[:limit]
     for row in shown:

@@ -240,11 +240,10 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
         if not same:
             self.scroll_to(y=0, animate=False, immediate=True)
 
-    def next_mode(self) -> Mode:
+    def next_mode(self) -> None:
         self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self.layout_lines()
         self.scroll_to(y=0, animate=False, immediate=True)
-        return self.mode
 
     def toggle_unfolded(self) -> None:
         paths = frozenset(line.path for line in self._lines if line.path)

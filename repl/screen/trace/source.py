@@ -242,13 +242,11 @@ class TraceModel:
 
     # -- the end, before the index knows it -------------------------------------------------------------------------
 
-    def show_tail(self) -> bool:
-        """Show the end of the file at once; whether the source changed to the unnumbered tail."""
-        if self.file.indexed or self.scan is not None:
-            return False
-        self.tail = self.file.tail(_TAIL_ROWS)
-        self._rebuild_tail()
-        return True
+    def show_tail(self) -> None:
+        """Show the end of the file at once, unnumbered, where it is not indexed yet."""
+        if not self.file.indexed and self.scan is None:
+            self.tail = self.file.tail(_TAIL_ROWS)
+            self._rebuild_tail()
 
     def show_head(self) -> None:
         """Back from the tail to what is indexed from the beginning."""

@@ -66,7 +66,6 @@ class Session:
         *,
         interactive: bool = False,
         person: bool | None = None,
-        concurrency: int | None = None,
     ) -> None:
         """`interactive`: tasks at their limit wait for an answer; `person`: somebody answers agents' questions now."""
         self.context = context
@@ -94,7 +93,7 @@ class Session:
             make_effects=self._effects,
             redaction=self.context.redaction(),
             live=self._live,
-            concurrency=concurrency or int(self.settings.get("tasks.parallel")),
+            concurrency=int(self.settings.get("tasks.parallel")),
         )
         self._taken_back: set[str] = set()
         self._waits: dict[str, asyncio.Task[TaskOutcome]] = {}

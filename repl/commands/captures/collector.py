@@ -56,13 +56,11 @@ class Here:
         self._collector = collector
 
     async def delete(self, trace_id: str, *, key: str, erase_now: bool = False) -> None:
-        """As a client's."""
         del key
         await self._collector.note("delete", trace_id)
         await (self._collector.erase(trace_id) if erase_now else self._collector.delete(trace_id))
 
     async def withdraw(self, trace_id: str, flags: Sequence[Flag], *, key: str) -> dict[str, bool]:
-        """As a client's."""
         from collector.final.consent import withdraw
 
         del key
@@ -71,7 +69,6 @@ class Here:
 
     @asynccontextmanager
     async def get(self, trace_id: str, *, key: str, view: str, blobs: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """As a client's."""
         del key
         await self._collector.note("read", trace_id)
         yield (

@@ -39,14 +39,14 @@ Empty().run()
 VIEWER = """
 import sys
 from pathlib import Path
-from repl.screen.trace.app import ViewerApp
+from repl.screen.trace.view import ViewerApp
 ViewerApp(Path(sys.argv[1]), follow="-f" in sys.argv).run()
 """
 PM = "import sys\nfrom repl.cli import main\nsys.exit(main(['--screen']))\n"
 JUMP = """
 import asyncio, resource, sys, time
 from pathlib import Path
-from repl.screen.trace.app import ViewerApp
+from repl.screen.trace.view import ViewerApp
 app = ViewerApp(Path(sys.argv[1]))
 async def run():
     async with app.run_test(size=(110, 30)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repl.exit_codes import MEANINGS, ExitCode
+from repl.exit_codes import ExitCode
 from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, GROUPS
 from repl.registry.spec import Flag
 from repl.version import VERSION
@@ -31,7 +31,7 @@ def man_page() -> str:
             lines += [".TP", f".B pm {_text(command.usage)}", _text(f"{command.summary}.")]
     lines.append(".SH EXIT STATUS")
     for code in ExitCode:
-        lines += [".TP", f".B {int(code)}", _text(MEANINGS[code])]
+        lines += [".TP", f".B {int(code)}", _text(code.meaning)]
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repl.actions import key_rows
-from repl.exit_codes import MEANINGS, RETRY, ExitCode
+from repl.exit_codes import ExitCode
 from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, GROUPS
 from repl.registry.spec import Command, Flag
 from tracer.settings.declared import SETTINGS, Setting
@@ -77,9 +77,7 @@ def _flag_table(flags: tuple[Flag, ...]) -> str:
 
 
 def _exit_codes() -> str:
-    rows = [
-        f"| {int(code)} | {code.name.lower()} | {_cell(MEANINGS[code])} | {RETRY.get(code, '')} |" for code in ExitCode
-    ]
+    rows = [f"| {int(code)} | {code.name.lower()} | {_cell(code.meaning)} | {code.retry} |" for code in ExitCode]
     return "\n".join(["| code | name | meaning | try again? |", "|---|---|---|---|", *rows]) + "\n"
 
 

@@ -115,7 +115,7 @@ ACTIONS: Final[Mapping[str, tuple[Action, ...]]] = {
         Action("transcript.copy", "y", "copy all", "copy", hint=True),
     ),
     "task": (
-        Action("task.back", "escape,q", "back", "back", hint=True),
+        Action("task.back", "escape,q", "back", "dismiss(None)", hint=True),
         Action("task.trace", "t", "trace", "do('trace')", hint=True),
         Action("task.diff", "d", "diff", "do('diff')", hint=True),
         Action("task.review", "v", "review", "do('review')", hint=True),
@@ -166,13 +166,13 @@ ACTIONS: Final[Mapping[str, tuple[Action, ...]]] = {
         Action("capture.next_thought", "T", "next thought", "next_thought", hint=True),
     ),
     "diff": (
-        Action("diff.back", "escape,q", "back", "back", hint=True),
+        Action("diff.back", "escape,q", "back", "dismiss(None)", hint=True),
         Action("diff.next", "n", "next change", "jump(False)", hint=True),
         Action("diff.previous", "N", "previous change", "jump(True)", hint=True),
         Action("diff.flip", "v", "side by side", "flip", hint=True),
     ),
     "review": (
-        Action("review.back", "escape,q", "back", "back", hint=True),
+        Action("review.back", "escape,q", "back", "dismiss(None)", hint=True),
         Action("review.next", "n", "next change", "jump(False)", hint=True),
         Action("review.discard", "x", "discard or put in", "decide('--discard', False)", hint=True),
         Action("review.keep", "a", "keep", "decide('--keep', False)", hint=True),
@@ -219,7 +219,7 @@ ACTIONS: Final[Mapping[str, tuple[Action, ...]]] = {
         Action("choice.up", "k", "up", "up"),
     ),
     "help": (
-        Action("help.close", "escape,q,question_mark,f1,enter", "close", "close", hint=True),
+        Action("help.close", "escape,q,question_mark,f1,enter", "close", "dismiss(None)", hint=True),
     ),
 }
 # fmt: on

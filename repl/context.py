@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.present.output import Output
 from tracer.errors import ConfigError, UsageError
+from tracer.redaction.redactor import RedactionSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from repl.registry.spec import Surface
     from tracer.lookup import TaskRef
     from tracer.redaction.engine import ProjectRedactor
-    from tracer.redaction.redactor import RedactionSettings
     from tracer.settings.layers import Settings
     from tracer.statedir import StateDir
 
@@ -53,8 +53,6 @@ class Context:
 
         Raises UsageError: it is not a folder, or the current one is gone.
         """
-        from pathlib import Path  # 10 ms, not needed by `pm version`
-
         if self.session is not None and not getattr(self.arguments, "directory", None):
             return Path(self.session.folder)
         try:
@@ -66,18 +64,31 @@ class Context:
         return folder
 
     @property
+    def surface(self) -> Surface:
+        """Where the command was typed: on the command line or at `pm>`."""
+        return "cli" if self.session is None else "slash"
+
+    @property
+    def prefix(self) -> str:
+        """What commands begin with there, in hints."""
+        return "pm " if self.session is None else "/"
+
+    def path(self, name: str) -> Path:
+        """The place that an argument names, from the folder to work in."""
+        return self.folder / Path(name).expanduser()
+
+    @property
     def state_root(self) -> Path:
         """The state directory: `--state-dir`, `PM_STATE_DIR`, else the project's own (`StateDir.find`).
 
         Raises ConfigError: that one belongs to another user.
         """
-        from pathlib import Path
-
         given = getattr(self.arguments, "state_dir", None) or self.environ.get("PM_STATE_DIR")
         if given:
-            return (self.folder / Path(given).expanduser()).absolute()
+            return self.path(given).absolute()
         if self.session is not None:
-            return Path(self.session.state_dir.root)
+            root: Path = self.session.state_dir.root
+            return root
         from tracer.statedir import StateDir
 
         return StateDir.find(self.folder).root
@@ -144,8 +155,6 @@ class Context:
 
 def _redaction(settings: Settings) -> RedactionSettings:
     """Refuses a rule that cannot be used before anything is written without it."""
-    from tracer.redaction.redactor import RedactionSettings
-
     rules = settings.family("redaction.extra_rules")
     if rules:
         _check_rules(settings, rules)

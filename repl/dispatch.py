@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from argparse import Namespace
+from itertools import takewhile
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -53,9 +54,7 @@ def run_words(words: list[str], *, explain: Callable[[], tuple[str, str, str] | 
 def _run(words: list[str], output: Output, explain: Callable[[], tuple[str, str, str] | None]) -> int:
     context = Context(output=output, environ=os.environ, arguments=Namespace(), command=_typed_name(words))
     try:
-        from repl.registry.parse import parse_command_line
-
-        command, arguments = _named(words, parse_command_line)
+        command, arguments = _parsed(words)
         context.command, context.arguments = command.name, arguments
         if arguments.json and arguments.jsonl:
             raise UsageError("--json and --jsonl exclude each other", next_step="give one of them")
@@ -78,33 +77,34 @@ def _typed_name(words: list[str]) -> str:
     return rest[0] if rest and not rest[0].startswith("-") else "repl"
 
 
-def _named(words: list[str], parse: Callable[[list[str]], tuple[Command, Namespace]]) -> tuple[Command, Namespace]:
+def _parsed(words: list[str]) -> tuple[Command, Namespace]:
     from repl.registry.commands import GROUPS, find_command
-    from repl.registry.parse import leading_globals
+    from repl.registry.parse import leading_globals, parse_command_line
 
     lead = leading_globals(words)
-    rest = words[lead:]
-    if rest[:1] in (["--help"], ["-h"]):
-        return parse([*words[:lead], "help", *rest[1:]])
-    if rest[:1] in (["--version"], ["-V"]):
-        return parse([*words[:lead], "version", *rest[1:]])
-    if (not rest or rest[0].startswith("-")) and find_command("repl") is not None:
-        return parse([*words[:lead], "repl", *rest])
-    if not rest:
-        return parse([*words[:lead], "help"])
-    if rest[0] in GROUPS and find_command(rest[0]) is None and rest[1:] in ([], ["--help"], ["-h"]):
-        return parse([*words[:lead], "help", rest[0]])
-    return parse(words)
+    first, rest = next(iter(words[lead:]), ""), words[lead + 1 :]
+    if first in {"--help", "-h"}:
+        named = ["help", *rest]
+    elif first in {"--version", "-V"}:
+        named = ["version", *rest]
+    elif not words[lead:] or first.startswith("-"):
+        named = ["repl", *words[lead:]]
+    elif first in GROUPS and find_command(first) is None and rest in ([], ["--help"], ["-h"]):
+        named = ["help", first]
+    else:
+        named = words[lead:]
+    return parse_command_line([*words[:lead], *named])
 
 
 def run_command(command: Command, context: Context) -> int:
     if getattr(context.arguments, "help", False):
         from repl.commands.setup.about import show_help
 
-        return show_help(context, command)
+        show_help(context, command)
+        return 0
     refuse_to_agents(command, context.environ)
     returned = load_handler(command)(context, context.arguments)
-    code = returned if isinstance(returned, int) else _run_async(returned)
+    code = (returned if isinstance(returned, int | None) else _run_async(returned)) or 0
     if code == ExitCode.OK:
         context.output.result(command.name, {})
     elif not context.output.ended:
@@ -134,12 +134,12 @@ def load_handler(command: Command) -> Callable[[Context, Namespace], Any]:
     return handler
 
 
-def _run_async(work: Coroutine[Any, Any, int]) -> int:
+def _run_async(work: Coroutine[Any, Any, int | None]) -> int | None:
     import asyncio  # 50 ms, only for commands that wait for several things
 
     ended_by: list[BaseException] = []
 
-    async def supervised() -> int:
+    async def supervised() -> int | None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
         def end(reason: BaseException) -> None:
@@ -213,13 +213,9 @@ def _install_signals() -> dict[int, Any]:
 
 def _guessed_flags(words: list[str]) -> dict[str, bool]:
     """The output flags as they stand in `words`, before parsing: a usage error too must keep to the form asked for."""
-    end = words.index("--") if "--" in words else len(words)
+    given = {{"-q": "--quiet", "-v": "--verbose"}.get(word, word) for word in takewhile(lambda one: one != "--", words)}
     names = ("--json", "--jsonl", "--quiet", "--verbose", "--no-color", "--plain")
-    short = {"-q": "quiet", "-v": "verbose"}
-    found = {name.lstrip("-").replace("-", "_"): name in words[:end] for name in names}
-    for name, long in short.items():
-        found[long] = found[long] or name in words[:end]
-    return found
+    return {name.lstrip("-").replace("-", "_"): name in given for name in names}
 
 
 def _flush(output: Output) -> None:

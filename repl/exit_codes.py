@@ -7,57 +7,37 @@ Programs rely on the numbers; they never change meaning. `code_of` maps the `cod
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Self
 
 
 class ExitCode(IntEnum):
-    """What the shell sees."""
+    """What the shell sees; `meaning` says it in words, `retry` whether the same command is worth another try."""
 
-    OK = 0
-    NOT_ACCEPTED = 1
-    USAGE = 2
-    CONFIG = 3
-    CREDENTIALS = 4
-    UNAVAILABLE = 5
-    LIMIT = 6
-    NOT_FOUND = 7
-    TRACE = 8
-    SANDBOX = 9
-    INTERNAL = 10
-    INTERRUPTED = 130
-    TERMINATED = 143
+    meaning: str
+    retry: str
 
+    def __new__(cls, code: int, meaning: str, retry: str = "") -> Self:
+        made = int.__new__(cls, code)
+        made._value_, made.meaning, made.retry = code, meaning, retry
+        return made
 
-MEANINGS: dict[ExitCode, str] = {
-    ExitCode.OK: "done; for run, resume and qa: accepted",
-    ExitCode.NOT_ACCEPTED: "ended ERROR, stopped by the user, QA tests failed, or a check found something",
-    ExitCode.USAGE: "bad flag, missing argument, or a question was needed under --no-input",
-    ExitCode.CONFIG: "invalid or untrusted configuration",
-    ExitCode.CREDENTIALS: "no credentials found, or refused",
-    ExitCode.UNAVAILABLE: "provider, network or executor not reachable after retries",
-    ExitCode.LIMIT: "INCOMPLETE: iterations, money, time or context used up, whatever the last verdict",
-    ExitCode.NOT_FOUND: "no such task, trace or session; or more than one",
-    ExitCode.TRACE: "trace damaged, unwritable, disk full, or held by another writer",
-    ExitCode.SANDBOX: "container engine, image or sandbox unavailable; the tests never ran",
-    ExitCode.INTERNAL: "a defect of ours; the path of a report is printed",
-    ExitCode.INTERRUPTED: "interrupted (Ctrl+C); state saved, a resume hint is printed",
-    ExitCode.TERMINATED: "terminated (SIGTERM); state saved, a resume hint is printed",
-}
-
-RETRY: dict[ExitCode, str] = {
-    ExitCode.OK: "",
-    ExitCode.NOT_ACCEPTED: "after a change",
-    ExitCode.USAGE: "no",
-    ExitCode.CONFIG: "no",
-    ExitCode.CREDENTIALS: "no",
-    ExitCode.UNAVAILABLE: "yes",
-    ExitCode.LIMIT: "with a higher limit",
-    ExitCode.NOT_FOUND: "no",
-    ExitCode.TRACE: "fix first",
-    ExitCode.SANDBOX: "yes",
-    ExitCode.INTERNAL: "no",
-    ExitCode.INTERRUPTED: "yes",
-    ExitCode.TERMINATED: "yes",
-}
+    OK = 0, "done; for run, resume and qa: accepted"
+    NOT_ACCEPTED = 1, "ended ERROR, stopped by the user, QA tests failed, or a check found something", "after a change"
+    USAGE = 2, "bad flag, missing argument, or a question was needed under --no-input", "no"
+    CONFIG = 3, "invalid or untrusted configuration", "no"
+    CREDENTIALS = 4, "no credentials found, or refused", "no"
+    UNAVAILABLE = 5, "provider, network or executor not reachable after retries", "yes"
+    LIMIT = (
+        6,
+        "INCOMPLETE: iterations, money, time or context used up, whatever the last verdict",
+        "with a higher limit",
+    )
+    NOT_FOUND = 7, "no such task, trace or session; or more than one", "no"
+    TRACE = 8, "trace damaged, unwritable, disk full, or held by another writer", "fix first"
+    SANDBOX = 9, "container engine, image or sandbox unavailable; the tests never ran", "yes"
+    INTERNAL = 10, "a defect of ours; the path of a report is printed", "no"
+    INTERRUPTED = 130, "interrupted (Ctrl+C); state saved, a resume hint is printed", "yes"
+    TERMINATED = 143, "terminated (SIGTERM); state saved, a resume hint is printed", "yes"
 
 
 def code_of(name: str) -> ExitCode:

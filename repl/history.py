@@ -35,13 +35,9 @@ class History:
 
     def entries(self, scope: Scope) -> list[str]:
         """The inputs of `scope`, oldest first, repetitions in a row once."""
-        match scope:
-            case "session":
-                return list(self._session)
-            case "project":
-                return _read(self._project)
-            case _:
-                return _read(self._all)
+        if scope == "session":
+            return list(self._session)
+        return _read(self._project if scope == "project" else self._all)
 
     def add(self, text: str) -> None:
         """Remember `text`, unless it begins with a space or repeats the last one; blocks for a few milliseconds."""

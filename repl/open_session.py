@@ -10,8 +10,6 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import AsyncGenerator
-from importlib import import_module
-from importlib.util import find_spec
 from threading import Thread
 
 from repl.context import Context
@@ -112,7 +110,7 @@ def resume_hints(unfinished: list[str]) -> list[str]:
     return [f"{len(unfinished)} unfinished: {', '.join(unfinished)}   pm resume {short_id(unfinished[-1])}"]
 
 
-async def repl(context: Context, arguments: Namespace) -> int:
+async def repl(context: Context, arguments: Namespace) -> int | None:
     """`pm [--line|--screen] [--resume TASK|--last]`."""
     if arguments.line and arguments.screen:
         raise UsageError("--line and --screen exclude each other")
@@ -131,11 +129,14 @@ async def repl(context: Context, arguments: Namespace) -> int:
                     who = holder.describe() if holder else "another process"
                     context.output.note(f"{task.task_id} is run by {who}: shown here, read only")
             if piped or not sys.stdout.isatty():
-                return await _piped(session, context)
+                from repl.line.pipe import PipeView
+
+                return await PipeView(session, context.output).run(stdin_lines())
             from repl.commands.work.questions import Person, ask_trust
 
             await ask_trust(context, session, Person())
-            return await _skins(session, context, _mode(context, arguments))
+            await _skins(session, context, _mode(context, arguments))
+            return None
         finally:
             for task_id in session.running:
                 context.running_task = task_id
@@ -152,27 +153,18 @@ def _mode(context: Context, arguments: Namespace) -> str:
         if arguments.screen:
             context.output.note("this terminal is plain: line mode")
         return "line"
-    if find_spec("repl.screen.app") is None:
-        return "line"
     return "screen"
 
 
-async def _skins(session: Session, context: Context, mode: str) -> int:
+async def _skins(session: Session, context: Context, mode: str) -> None:
     greeting = await asyncio.to_thread(greeting_lines, session)
     while mode:
         if mode == "screen":
-            run_screen = import_module("repl.screen.app").run_screen  # textual, 150 ms: only where it is shown
+            from repl.screen.app import run_screen  # textual, 150 ms: only where it is shown
+
             mode = await run_screen(session, greeting=greeting)
         else:
             from repl.line.view import LineView  # prompt_toolkit, 60 ms
 
             mode = await LineView(session, model=context.output).run(greeting=greeting)
         greeting = []
-    return 0
-
-
-async def _piped(session: Session, context: Context) -> int:
-    from repl.line.pipe import PipeView
-
-    view = PipeView(session, context.output)
-    return await view.run(stdin_lines())

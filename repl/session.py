@@ -20,7 +20,7 @@ from repl.present.progress import short_id
 from repl.task_request import executor_settings, expand_criteria, task_request
 from runner.core.request import Request
 from runner.core.task import TaskOutcome
-from runner.executors.executor_port import Executor, Live, LiveSink
+from runner.executors.executor_port import Executor, Live
 from runner.executors.registry import make_executor
 from runner.supervisor import Supervisor
 from tracer.errors import PmError, RecordError, TraceError, UsageError
@@ -66,7 +66,6 @@ class Session:
         *,
         interactive: bool = False,
         person: bool | None = None,
-        concurrency: int | None = None,
     ) -> None:
         """`interactive`: tasks at their limit wait for an answer; `person`: somebody answers agents' questions now."""
         self.context = context
@@ -94,7 +93,7 @@ class Session:
             make_effects=self._effects,
             redaction=self.context.redaction(),
             live=self._live,
-            concurrency=concurrency or int(self.settings.get("tasks.parallel")),
+            concurrency=int(self.settings.get("tasks.parallel")),
         )
         self._taken_back: set[str] = set()
         self._waits: dict[str, asyncio.Task[TaskOutcome]] = {}
@@ -138,20 +137,10 @@ class Session:
         self.settings = self.context.settings()
         self.supervisor.redaction = self.context.redaction()
 
-    def _effects(
-        self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir, live: LiveSink
-    ) -> TaskEffects:
+    def _effects(self, **given: Any) -> TaskEffects:
         from runner.effects import make_effects  # 170 ms: the first prompt does not wait for it
 
-        redaction = self.supervisor.redaction
-        return make_effects(
-            request=request,
-            task_id=task_id,
-            executor=executor,
-            state_dir=state_dir,
-            redaction=redaction,
-            live=live,
-        )
+        return make_effects(**given, redaction=self.supervisor.redaction)
 
     def choose(self, name: str, value: Any) -> None:
         """Choose a `run.*` value for this session (None: back to the settings).
@@ -175,6 +164,13 @@ class Session:
             return self.choices[name], "this session"
         origin = self.settings.origin(f"run.{name}")
         return self.settings.get(f"run.{name}"), f"{origin.layer} {origin.where}".strip()
+
+    def executor_text(self) -> str:
+        """That executor's name for people."""
+        try:
+            return self.executor_name()
+        except PmError:
+            return "no executor"
 
     def executor_name(self) -> str:
         """The executor that the next task gets. Raises CredentialsError: none could answer here."""
@@ -279,9 +275,9 @@ class Session:
             return await asyncio.shield(waiting)
         return await self.supervisor.wait(task_id)
 
-    async def facts(self, task_id: str, *, after: int = -1) -> AsyncGenerator[tuple[int, bytes]]:
+    async def facts(self, task_id: str) -> AsyncGenerator[tuple[int, bytes]]:
         """(seq, stored line) of the task's newest file, until it rests; everything durable by then is included."""
-        path = trace_files(self.state_dir, task_id)[0]
+        path, after = trace_files(self.state_dir, task_id)[0], -1
         resting = asyncio.ensure_future(self._at_rest(task_id))
         try:
             while True:

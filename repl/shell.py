@@ -248,7 +248,8 @@ class Shell:
         if context.arguments.help:
             from repl.commands.setup.about import show_help
 
-            return show_help(context, command)
+            show_help(context, command)
+            return 0
         refuse_to_agents(command, context.environ)
         return await run_handler(command, context)
 
@@ -283,10 +284,7 @@ class Shell:
         return True
 
     def status_line(self) -> str:
-        try:
-            executor = self.session.executor_name()
-        except PmError:
-            executor = "no executor"
+        executor = self.session.executor_text()
         limit = self.session.chosen("max_iterations")[0]
         criteria = self.session.chosen("criteria")[0]
         shown = ",".join(criteria) if criteria else "Q1-Q6"
@@ -303,7 +301,7 @@ async def run_handler(command: Command, context: Context) -> int:
         returned = await asyncio.to_thread(handler, context, context.arguments)
     else:
         returned = handler(context, context.arguments)
-    return int(returned if isinstance(returned, int) else await returned)
+    return (returned if isinstance(returned, int | None) else await returned) or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,10 @@ from tracer.errors import UnavailableError
 class BusyError(UnavailableError):
     """Too much is under way; nothing of this request was looked at (HTTP 429)."""
 
-    def __init__(self, *, retry_after_s: int = 1) -> None:
-        super().__init__(
-            "the collector is busy", why="too many requests are waiting", next_step=f"try again in {retry_after_s} s"
-        )
-        self.retry_after_s = retry_after_s
+    retry_after_s = 1
+
+    def __init__(self) -> None:
+        super().__init__("the collector is busy", why="too many requests are waiting", next_step="try again in 1 s")
 
 
 class Admission:

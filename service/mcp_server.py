@@ -6,6 +6,7 @@ Everything an agent gets here is on record and redacted already; nothing here ch
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,8 +67,6 @@ def mcp_server(state_dir: StateDir, *, version: str) -> MCPServer:
     @server.resource("pm://traces", mime_type="application/json")
     async def traces() -> str:
         """The ids of all tasks on record, newest first."""
-        import json
-
         return json.dumps(await asyncio.to_thread(task_ids, state_dir))
 
     @server.resource("pm://traces/{task_id}", mime_type="application/jsonl")

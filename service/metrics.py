@@ -6,10 +6,10 @@ Labels are bounded: a request counts under its route's template, never under its
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,9 +17,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.state import ServiceState, StatusNoted, route_of, state_of
 from tracer.clock import monotonic
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

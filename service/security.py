@@ -40,6 +40,7 @@ _OPEN_PATHS: Final = _HEALTH | {"/static/pm.css"}
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _MIN_TOKEN: Final = 20
+_MAX_BODY: Final = 4 << 20
 # The collector's calls bring tokens of their own, are limited by what waits, and may be larger than other bodies.
 _OWN: Final = ("/traces", "/blobs", "/revocations", "/metrics")
 _HEADERS: Final = {
@@ -218,15 +219,12 @@ class Gate:
         *,
         session: Session,
         hosts: Iterable[str] = (),
-        rate: RateLimit | None = None,
-        max_body: int = 4 << 20,
     ) -> None:
         self._app = app
         self._session = session
         self._hosts = _LOOPBACK | {host.lower() for host in hosts}
         self._everywhere = bool(self._hosts & _EVERYWHERE)
-        self._rate = rate or RateLimit(per_second=500, burst=2000)
-        self._max_body = max_body
+        self._rate = RateLimit(per_second=500, burst=2000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
@@ -238,7 +236,7 @@ class Gate:
         if answer is not None:
             await answer(scope, receive, _with_headers(send))
             return
-        passed = receive if own else _limited(receive, self._max_body)
+        passed = receive if own else _limited(receive)
         if scope["method"] == "HEAD" and not scope["path"].endswith("/events"):  # a stream has no end to wait for
             await self._head(scope, passed, send)
             return
@@ -274,8 +272,8 @@ class Gate:
                 429, "limit", "too many requests", headers={"retry-after": str(max(1, round(wait)))}
             )
         length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length[:18]) > self._max_body:
-            return problem_response(413, "limit", f"the body is over {self._max_body} bytes")
+        if length.isdigit() and int(length[:18]) > _MAX_BODY:
+            return problem_response(413, "limit", f"the body is over {_MAX_BODY} bytes")
         path = scope["path"]
         if path == "/login" and scope["method"] in {"GET", "HEAD"}:
             return self._login(scope)
@@ -363,16 +361,16 @@ def _without_body(send: Send) -> Send:
     return sending
 
 
-def _limited(receive: Receive, max_body: int) -> Receive:
-    """`receive`, refusing a body that grows past `max_body` bytes whatever its Content-Length said."""
+def _limited(receive: Receive) -> Receive:
+    """`receive`, refusing a body that grows too large whatever its Content-Length said."""
     seen = 0
 
     async def receiving() -> Message:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        if seen > max_body:
-            raise HTTPException(413, f"the body is over {max_body} bytes")
+        if seen > _MAX_BODY:
+            raise HTTPException(413, f"the body is over {_MAX_BODY} bytes")
         return message
 
     return receiving

@@ -24,13 +24,10 @@ from typing_extensions import override
 
 from runner.core.evolve import fold
 from runner.core.outcome import outcome_of
-from runner.core.request import Request as TaskRequest
-from runner.supervisor import Supervisor
 from service.problems import problem_response, responses
 from service.schemas import (
     Accepted,
     NewTask,
-    SubtaskModel,
     TaskDetail,
     TaskPage,
     TaskRowModel,
@@ -169,19 +166,10 @@ async def task(request: Request, ref: Found) -> TaskDetail:
     rows = await asyncio.to_thread(list_tasks, state.state_dir, task_id=ref.task_id)
     if not rows:
         raise NotFoundError(f"no task {ref.task_id!r}")
-    row = rows[0]
-    return TaskDetail(
-        **_row(row, state).model_dump(),
-        judgments=list(row.judgments),
-        executor=row.executor,
-        model=row.model,
-        reason=row.reason,
-        last_event=row.last_event,
-        facts=row.facts,
-        trace_file=_relative(ref.path, state.state_dir),
-        older_files=[_relative(path, state.state_dir) for path in ref.older],
-        **await asyncio.to_thread(_folded, ref.path),
-    )
+    files = [_relative(path, state.state_dir) for path in (ref.path, *ref.older)]
+    told = {**rows[0]._asdict(), "trace_file": files[0], "older_files": files[1:]}
+    told["status"] = state.supervisor.status(ref.task_id) or rows[0].status
+    return TaskDetail.model_validate(told | await asyncio.to_thread(_folded, ref.path))
 
 
 @router.get(
@@ -234,34 +222,27 @@ async def events(
 async def submit(request: Request, body: NewTask) -> Accepted:
     """Start a task; answers when the request is on disk."""
     state = state_of(request)
-    task_request: TaskRequest = state.task_request(body)
-    return Accepted(task_id=await _supervisor(request).submit(task_request))
+    return Accepted(task_id=await state.supervisor.submit(state.task_request(body)))
 
 
 @router.post("/{task_id}/respond", status_code=202, responses=responses(400, 401, 403, 404, 409, 413, 422, 429, 500))
 async def respond(request: Request, ref: Found, body: UserAnswer) -> Accepted:
     """Record a user's answer and go on with the task."""
-    answered = await _supervisor(request).respond(
-        ref.task_id, body.action, text=body.text, max_iterations=body.max_iterations
-    )
-    return Accepted(task_id=answered)
+    supervisor, more = state_of(request).supervisor, body.max_iterations
+    return Accepted(task_id=await supervisor.respond(ref.task_id, body.action, text=body.text, max_iterations=more))
 
 
 @router.post("/{task_id}/cancel", status_code=202, responses=responses(401, 403, 404, 409, 422, 429, 500))
 async def cancel(request: Request, ref: Found) -> Accepted:
     """End the task as CANCELLED."""
-    await _supervisor(request).cancel(ref.task_id)
+    await state_of(request).supervisor.cancel(ref.task_id)
     return Accepted(task_id=ref.task_id)
 
 
 @router.post("/{task_id}/resume", status_code=202, responses=responses(401, 403, 404, 409, 422, 429, 500, 503))
 async def resume(request: Request, ref: Found) -> Accepted:
     """Go on with an unfinished task, or take up one that ended short; a COMPLETE one stays as it is."""
-    return Accepted(task_id=await _supervisor(request).resume(ref.task_id))
-
-
-def _supervisor(request: Request) -> Supervisor:
-    return state_of(request).supervisor
+    return Accepted(task_id=await state_of(request).supervisor.resume(ref.task_id))
 
 
 def _fits(entry: Entry, wanted: Filter) -> bool:
@@ -282,10 +263,9 @@ def _row(row: TaskRow, state: ServiceState) -> TaskRowModel:
 def _folded(path: Path) -> dict[str, Any]:
     """What only the whole trace tells: the answer, the question, how the subtasks stand."""
     found = outcome_of(fold(ConversationTracer.read_trace(path)), trace_file="", chain_head=None)
-    listed = [{**one._asdict(), "dependencies": list(one.dependencies)} for one in found.subtasks]
-    asked = {"question": found.question.text, "choices": list(found.question.choices)} if found.question else {}
-    told = {"answer": found.answer, **asked, "isolation": found.isolation._asdict()}
-    return {**told, "subtasks": [SubtaskModel.model_validate(one) for one in listed]}
+    asked = {"question": found.question.text, "choices": found.question.choices} if found.question else {}
+    subtasks = [one._asdict() for one in found.subtasks]
+    return {"answer": found.answer, **asked, "isolation": found.isolation._asdict(), "subtasks": subtasks}
 
 
 def _relative(path: Path | str, state_dir: StateDir) -> str:

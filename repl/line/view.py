@@ -41,6 +41,7 @@ from repl.present.feed import Feed
 from repl.present.live import stream_lines
 from repl.present.output import Output, Stream
 from repl.present.progress import fit, numbered, running_parts, short_id, status_lines
+from repl.present.task_blocks import last_session
 from repl.present.text import one_line, width_cut
 from repl.registry.complete import sources_for
 from repl.session import Session, warm_up
@@ -203,16 +204,14 @@ def _bind_search(found: KeyBindings, view: LineView, searching: Condition) -> No
     def handler(work: Callable[[], None]) -> KeyHandlerCallable:
         return lambda _event: work()
 
-    for key, work in (
-        ("c-r", view.cycle_scope),
-        ("up", lambda: view.move_match(1)),
-        ("down", lambda: view.move_match(-1)),
-        ("enter", lambda: view.end_search(take=True)),
-        ("tab", lambda: view.end_search(take=True)),
-        ("escape", lambda: view.end_search(take=False)),
-        ("c-c", lambda: view.end_search(take=False)),
-        ("c-g", lambda: view.end_search(take=False)),
-    ):
+    works: dict[str, Callable[[], None]] = {
+        "c-r": view.cycle_scope,
+        "up": lambda: view.move_match(1),
+        "down": lambda: view.move_match(-1),
+        **dict.fromkeys(("enter", "tab"), lambda: view.end_search(take=True)),
+        **dict.fromkeys(("escape", "c-c", "c-g"), lambda: view.end_search(take=False)),
+    }
+    for key, work in works.items():
         found.add(key, filter=searching)(handler(work))
 
 
@@ -253,11 +252,16 @@ class LineView:
         )
         self.keys = live_keys(session.settings.family("repl.keys"))
         self.shell = Shell(session, output=self.output, view=self)
+        self.notifier = Notifier(session.settings, write=self._write_raw)
         self.feed = Feed(
-            session, self.output, changed=self.redraw, ended=self._task_ended, table=not model.plain, asked=self._asked
+            session,
+            self.output,
+            changed=self.redraw,
+            ended=self._task_ended,
+            table=not model.plain,
+            asked=self.notifier.needs_answer,
         )
         self.history = History(session)
-        self.notifier = Notifier(session.settings, write=self._write_raw)
         self._next: str | None = None
         self._hint, self._hint_until, self._armed = "", 0.0, 0.0
         self._waiting_to_leave = False
@@ -318,7 +322,6 @@ class LineView:
 
     async def _show_last_session(self) -> None:
         """What the session before this one showed at its end."""
-        from repl.present.task_blocks import last_session  # 20 ms
         from tracer.catalog.tasks import list_tasks
 
         def read() -> list[Block]:
@@ -564,7 +567,7 @@ class LineView:
         return key_rows(self.session.settings.family("repl.keys"), mode="line")
 
     async def open_trace(self, task_id: str) -> None:
-        from repl.screen.trace.app import ViewerApp  # textual, 150 ms: only when it is asked for
+        from repl.screen.trace.view import ViewerApp  # textual, 150 ms: only when it is asked for
 
         path, theme = self.session.resolve(task_id).path, str(self.session.settings.get("repl.theme"))
         following = task_id in self.session.running
@@ -585,9 +588,6 @@ class LineView:
     def _task_ended(self, outcome: TaskOutcome, seconds: float) -> None:
         self.notifier.task_rests(outcome, seconds)
         self._start(self.shell.run_queued())
-
-    def _asked(self, task_id: str) -> None:
-        self.notifier.needs_answer(task_id)
 
     def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -86,7 +86,7 @@ class Feed:
         await asyncio.gather(*self._followers.values(), return_exceptions=True)
 
     def adopt(self) -> None:
-        """Follow what already runs, after a change of skin; facts shown before are not shown again."""
+        """Follow what runs and tell what is asked; what was shown before a change of skin is not shown again."""
         for task_id in (*self.session.running, *self.session.followed):
             self._start(task_id)
         self._tell_questions()
@@ -102,9 +102,7 @@ class Feed:
 
     def _listen(self, update: Live | None) -> None:
         if update is None:
-            for task_id in (*self.session.running, *self.session.followed):
-                self._start(task_id)
-            self._tell_questions()
+            self.adopt()
         elif (progress := self.progress.get(update.task_id)) is not None:
             progress.live(update, now=monotonic())
             if monotonic() - self._changed_at < _REPAINT_S:
@@ -135,14 +133,13 @@ class Feed:
         progress = self.progress.setdefault(task_id, Progress(task_id, prefix="/", table=self._table))
         try:
             outcome = await self._print(task_id, progress)
-        except (PmError, OSError) as error:
-            self.worst = max(
-                self.worst, int(code_of(error.code)) if isinstance(error, PmError) else int(ExitCode.TRACE)
-            )
-            if isinstance(error, PmError):
-                self.output.error(for_session(error))
-            else:
-                self.output.note(f"{task_id}: {error}")
+        except PmError as error:
+            self.worst = max(self.worst, int(code_of(error.code)))
+            self.output.error(for_session(error))
+            return
+        except OSError as error:
+            self.worst = max(self.worst, int(ExitCode.TRACE))
+            self.output.note(f"{task_id}: {error}")
             return
         await self._close(outcome, progress)
         self._ended(outcome, monotonic() - started)

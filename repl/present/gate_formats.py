@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from repl.present.text import count_text
@@ -51,16 +52,10 @@ def _result(issue: Mapping[str, Any]) -> dict[str, Any]:
         "message": {"text": _message(issue)},
         "partialFingerprints": {"pmGate/v1": mark_of(issue)},
     }
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(issue.get("path") or ".")}}
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(issue.get("path") or ".")}}
     if issue.get("path") and issue.get("line"):
         place["region"] = {"startLine": issue["line"]}
     return told | {"locations": [{"physicalLocation": place}]}
-
-
-def _uri(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
 
 
 def junit(fields: Mapping[str, Any]) -> str:
@@ -101,7 +96,7 @@ def summary(fields: Mapping[str, Any]) -> str:
     lines = [f"## pm gate: {word}", "", "| | criterion | |", "|---|---|---|"]
     for one in fields["criteria_results"]:
         reason = str(one.get("reason") or "").replace("|", "\\|").replace("\n", " ")[:300]
-        lines.append(f"| {_mark(one)} | {one['id']} {one['name']} | {_code_free(reason)} |")
+        lines.append(f"| {_mark(one)} | {one['id']} {one['name']} | {reason.replace('<', '&lt;')} |")
     lines += [f"| ⚠️ | {one['criterion']} | {_unverified(one)} |" for one in _lacking(fields)]
     lines += ["", f"{count_text(len(fields['files']), 'file')}, tree `{fields['tree'][:12]}`", ""]
     return "\n".join(lines) + "\n"
@@ -154,10 +149,6 @@ def _code(fields: Mapping[str, Any]) -> int:
 def _plain(text: str) -> str:
     """Without what XML cannot hold."""
     return "".join(char for char in text if char in "\t\n" or char.isprintable())
-
-
-def _code_free(text: str) -> str:
-    return text.replace("<", "&lt;")
 
 
 def _place(issue: Mapping[str, Any]) -> str:

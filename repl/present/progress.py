@@ -170,10 +170,6 @@ class Progress:
     def table(self, now: float | None = None, *, most: int = 12) -> list[str]:
         return self.board.table(now=now, most=most) if self.in_place else []
 
-    def bar(self, now: float | None = None) -> str:
-        """`[########............] 1/4 subtasks · 29 s`, or an empty text for a task in one piece."""
-        return self.board.bar(now=now)
-
     def subtasks_text(self) -> str:
         return f"{self.board.done}/{len(self.board.standings)} subtasks" if self.board.standings else ""
 
@@ -419,9 +415,11 @@ def running_parts(progress: Progress, *, others: int, queued: int, budget: float
     if progress.max_iterations and not progress.board.standings:
         parts.append(f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}")
     parts.append(progress.subtasks_text())
-    tokens = progress.tokens_so_far
-    if tokens:
-        parts.extend((tokens_text(tokens, short=True), _money(progress.cost_so_far, budget)))
+    tokens, cost = progress.tokens_so_far, progress.cost_so_far
+    parts.append(tokens_text(tokens, short=True) if tokens else "")
+    if tokens or cost:
+        near = budget is not None and cost is not None and cost > 0.8 * budget > 0
+        parts.append(f"! {cost_text(cost)} of {cost_text(budget)}" if near else cost_text(cost))
     parts.extend((progress.executor, progress.permissions))
     if others:
         parts.append(f"{others} more running")
@@ -430,15 +428,10 @@ def running_parts(progress: Progress, *, others: int, queued: int, budget: float
     return parts
 
 
-def _money(cost: float | None, budget: float | None) -> str:
-    text = cost_text(cost)
-    return f"! {text} of {cost_text(budget)}" if budget and cost is not None and cost > 0.8 * budget else text
-
-
 def status_lines(progress: Progress, *, now: float, columns: int, most: int = 12) -> list[str]:
     width = max(columns - 1, 20)
     lines = progress.table(now, most=most)
-    if bar := progress.bar(now):
+    if bar := progress.board.bar(now=now):
         lines.append(f"  {bar}")
     lines.append("  " + progress.status(now))
     return [width_cut(line, width) for line in lines]

@@ -10,6 +10,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Protocol
 
+from repl.context import Context
+from repl.exit_codes import code_of
 from repl.permissions import Waiting, answer_of, answered_text, choices_text, question_text
 from repl.present.blocks import Block
 from repl.present.live import stream_lines
@@ -80,7 +82,12 @@ async def watch_task(
     progress = progress or Progress(task_id)
     progress.in_place = output.interactive and not output.quiet
     moving = _MovingLines(output) if output.interactive and not output.quiet else None
-    unlisten = session.listen(lambda update: _take(progress, task_id, update))
+
+    def take(update: Live | None) -> None:
+        if update is not None and update.task_id == task_id:
+            progress.live(update, now=monotonic())
+
+    unlisten = session.listen(take)
     helpers = [asyncio.create_task(_paint(moving, progress, columns=output.columns))] if moving else []
     if moving and person is not None:
         helpers.append(asyncio.create_task(_answer_questions(session, output, moving, person)))
@@ -107,9 +114,8 @@ async def watch_task(
                 output.note(text)
 
 
-async def close_task(output: Output, command: str, outcome: TaskOutcome, progress: Progress) -> int:
-    from repl.exit_codes import code_of
-
+async def close_task(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
+    output, command = context.output, context.command
     error = outcome_error(outcome, max_iterations=progress.max_iterations, prefix=progress.prefix)
     await tell_result(output, outcome, progress, asked=False)
     output.block(Block("task", progress.closing(outcome)))
@@ -126,22 +132,14 @@ async def close_task(output: Output, command: str, outcome: TaskOutcome, progres
     return int(code)
 
 
-def _take(progress: Progress, task_id: str, update: Live | None) -> None:
-    if update is not None and update.task_id == task_id:
-        progress.live(update, now=monotonic())
-
-
 async def _paint(moving: _MovingLines, progress: Progress, *, columns: int) -> None:
     while True:
         now = monotonic()
         if moving.question:
             moving.show([f"  {moving.question}"])
         else:
-            lines = [
-                *stream_lines(progress.stream, now=now, columns=columns, rows=0),
-                *progress.table(now),
-                progress.bar(now),
-            ]
+            streamed = stream_lines(progress.stream, now=now, columns=columns, rows=0)
+            lines = [*streamed, *progress.table(now), progress.board.bar(now=now)]
             moving.show([*filter(None, lines), "  " + progress.status(now, spent=True)])
         await asyncio.sleep(_REPAINT_S)
 

@@ -34,6 +34,8 @@ def waterfall_lines(
 
     `most_tools`: of one answer's tool calls only so many, the longest (0: all). `plain`: in ASCII.
     """
+    from rich.cells import set_cell_size  # 5 ms, for wide characters
+
     shown = [one for at, lane in enumerate(found.lanes) for one in _shown(lane, at, folded, most_tools)]
     tokens = any(bar.tokens for _, bar, _ in shown)
     width = columns or _USUAL
@@ -44,7 +46,7 @@ def waterfall_lines(
         more = f" (+{hidden})" if hidden else ""
         text = "  " * bar.depth + (f"{bar.mark} " if bar.mark else "") + one_line(f"{bar.name}  {bar.detail}".rstrip())
         cut = width_cut(text, label - len(more) - 2 * plain) + more  # the mark of a cut is three letters in ASCII
-        left = _padded(ascii_only(cut) if plain else cut, label)
+        left = set_cell_size(ascii_only(cut) if plain else cut, label)
         took = seconds_text(bar.duration_ms)
         told = f" {tokens_text(bar.tokens, short=True) if bar.tokens else '':>11}" if tokens else ""
         picture = _picture(bar, found.total_ms, room)
@@ -124,12 +126,6 @@ def _picture(bar: Bar, total: int, room: int) -> str:
         return " " * first + _INSTANT
     cells = max(min(after, room) - first, 1)
     return " " * first + _FULL * (cells - bar.open) + (_OPEN if bar.open else "")
-
-
-def _padded(text: str, width: int) -> str:
-    from rich.cells import set_cell_size  # 5 ms, for wide characters
-
-    return set_cell_size(text, width)
 
 
 def heading(found: Waterfall) -> str:

@@ -10,6 +10,7 @@ from repl.registry.commands import GLOBAL_FLAGS, commands_for, find_command, spl
 from repl.registry.spec import Command, Flag
 from tracer.errors import PmError
 from tracer.names import EVENT_NAMES, SESSION_EVENTS, TASK_STATUSES
+from tracer.settings.declared import SETTINGS
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -162,7 +163,6 @@ def sources_for(context: Context, surface: str) -> Sources:
             return [Candidate(command.name, command.summary) for command in commands_for(surface)]
         if kind == "config-key":
             from repl.actions import key_rows
-            from tracer.settings.declared import SETTINGS
 
             keys = key_rows({}, mode="screen") if prefix.startswith("repl.keys") else ()
             found = [Candidate(setting.key, setting.help) for setting in SETTINGS]

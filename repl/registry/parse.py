@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, find_command, split_words
+from repl.registry.commands import COMMANDS, GLOBAL_FLAGS, commands_for, find_command, split_words
 from repl.registry.spec import Argument, Command, Flag
 from tracer.clock import parse_duration
 from tracer.errors import UsageError
@@ -86,7 +86,7 @@ def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
     command = find_command(name)
     if command is None:
         named = [*words[lead:], "", ""]
-        raise unknown_command(named[0], second=named[1], prefix="pm ")
+        raise unknown_command(named[0], second=named[1])
     if "cli" not in command.surfaces:
         raise UsageError(
             f"{command.name!r} belongs to a session", why=command.summary, next_step=f"pm   then   /{name}"
@@ -94,7 +94,7 @@ def parse_command_line(words: list[str]) -> tuple[Command, argparse.Namespace]:
     return command, parse_arguments(command, [*words[:lead], *rest])
 
 
-def unknown_command(word: str, *, second: str = "", prefix: str) -> UsageError:
+def unknown_command(word: str, *, second: str = "") -> UsageError:
     listed = [command.name for command in COMMANDS if not command.hidden]
     if second and any(name.startswith(f"{word} {second} ") for name in listed):
         word, second = f"{word} {second}", ""
@@ -102,16 +102,12 @@ def unknown_command(word: str, *, second: str = "", prefix: str) -> UsageError:
     if family:
         known = ", ".join(name.removeprefix(f"{word} ") for name in family)
         asked = second and not second.startswith("-")
-        what = (
-            f"there is no {prefix}{word} {second}"
-            if asked
-            else f"{word!r} needs a {'third' if ' ' in word else 'second'} word"
-        )
-        return UsageError(what, why=known, next_step=f"{prefix}{family[0]} --help")
-    names = [command.name for command in COMMANDS if not command.hidden and "cli" in command.surfaces]
-    like = nearest(word, names)
-    hint = f"did you mean {prefix}{like}?" if like else ""
-    return UsageError(f"unknown command {word!r}", why=hint, next_step=f"{prefix}help")
+        needed = f"{word!r} needs a {'third' if ' ' in word else 'second'} word"
+        what = f"there is no pm {word} {second}" if asked else needed
+        return UsageError(what, why=known, next_step=f"pm {family[0]} --help")
+    like = nearest(word, [command.name for command in commands_for("cli")])
+    hint = f"did you mean pm {like}?" if like else ""
+    return UsageError(f"unknown command {word!r}", why=hint, next_step="pm help")
 
 
 def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:

@@ -56,9 +56,9 @@ class Flag(NamedTuple):
 class Command(NamedTuple):
     """One command: the same name in `pm NAME`, `/NAME`, the palette and the documentation.
 
-    `handler` is `module:function`, imported only when the command runs: `(Context, Namespace) -> int`, plain or
-    async. `exits` lists the exit codes beside 0, 2, 10, 130 and 143, which every command can end with. `person_only`
-    commands are refused to an agent inside its own run.
+    `handler` is `module:function`, imported only when the command runs: `(Context, Namespace) -> int | None`, plain or
+    async; None is exit code 0. `exits` lists the exit codes beside 0, 2, 10, 130 and 143, which every command can end
+    with. `person_only` commands are refused to an agent inside its own run.
     """
 
     name: str

@@ -29,10 +29,11 @@ from repl.registry.complete import Candidate, candidates, sources_for
 from repl.screen.home import HomeScreen
 from repl.screen.keymap import KEYS
 from repl.screen.outside import edit_outside
-from repl.screen.themes import Themed
+from repl.screen.pickers import Question
+from repl.screen.themes import Themed, theme_for
 from repl.screen.transcript import TranscriptStream
 from repl.session import Session
-from repl.shell import Shell, interpret
+from repl.shell import Shell, captured, interpret
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.errors import PmError
 
@@ -248,12 +249,6 @@ class PmApp(Themed):
     def rows(self) -> list[TaskRow]:
         return self.home.all_rows
 
-    def executor_text(self) -> str:
-        try:
-            return self.session.executor_name()
-        except PmError:
-            return "no executor"
-
     def changed(self) -> None:
         if self.home.is_mounted and self.is_running:
             self.home.show_status()
@@ -294,7 +289,6 @@ class PmApp(Themed):
     @work(exclusive=True, group="diff")
     async def show_diff(self, task_id: str) -> None:
         from repl.screen.diff import DiffScreen, from_unified
-        from repl.shell import captured
 
         found = await captured(self.session, f"/diff {task_id} --json")
         if found.problem:
@@ -310,7 +304,6 @@ class PmApp(Themed):
     @work(exclusive=True, group="diff")
     async def show_review(self, task_id: str) -> None:
         from repl.screen.review import ReviewScreen
-        from repl.shell import captured
 
         found = await captured(self.session, f"/review {task_id} --json")
         if found.problem:
@@ -357,8 +350,6 @@ class PmApp(Themed):
 
     @work(exclusive=True, group="leave")
     async def action_quit_asking(self, to: str = "") -> None:
-        from repl.screen.pickers import Question
-
         running = self.session.running
         if not running or to == "line":
             self.exit(to)
@@ -378,8 +369,6 @@ class PmApp(Themed):
         return {key: str(value) for key, value in self.session.settings.family("repl.keys").items()}
 
     def choose_theme(self, wanted: str) -> None:
-        from repl.screen.themes import theme_for
-
         self.theme = theme_for(wanted, no_colour=self.no_color)
 
     # -- the terminal -----------------------------------------------------------------------------------------------

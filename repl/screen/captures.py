@@ -50,7 +50,7 @@ class CaptureRow:
 
 def read_captures(state_dir: StateDir, settings: Settings) -> list[CaptureRow]:
     """All captures, newest first; `problem`s of single ones leave them out."""
-    stored = {str(trace["trace_id"]): trace for trace in _stored(state_dir, settings)}
+    stored = {str(trace["trace_id"]): trace for trace in asyncio.run(_stored(state_dir, settings))}
     rows = [_local(spool, stored.pop(spool.trace_id, None)) for spool in list_spools(state_dir.root)]
     rows += [_remote(trace) for trace in stored.values()]
     rows += [_file(path) for path in captures_folder(state_dir.root).glob("*.jsonl")]
@@ -118,14 +118,9 @@ async def _with_contents(collector: Collector, trace_id: str, payload: dict[str,
     return shown
 
 
-def _stored(state_dir: StateDir, settings: Settings) -> list[dict[str, Any]]:
-    database = str(settings.get("collector.database") or "")
-    if not database and not (state_dir.root / "collector.sqlite").exists():
+async def _stored(state_dir: StateDir, settings: Settings) -> list[dict[str, Any]]:
+    if not settings.get("collector.database") and not (state_dir.root / "collector.sqlite").exists():
         return []
-    return asyncio.run(_listing(state_dir, settings))
-
-
-async def _listing(state_dir: StateDir, settings: Settings) -> list[dict[str, Any]]:
     from collector.opening import open_collector  # pydantic models, the store and the intake: 150 ms
 
     async with open_collector(state_dir, settings, environ=os.environ) as collector:
@@ -134,10 +129,9 @@ async def _listing(state_dir: StateDir, settings: Settings) -> list[dict[str, An
 
 
 def _local(spool: Spool, stored: dict[str, Any] | None) -> CaptureRow:
-    sent, events = spool.sent, spool.last_event()
     if spool.recorder is not None:
         state = "paused" if spool.paused else "recording"
-    elif sent.finalized:
+    elif spool.sent.finalized:
         state = "sent"
     else:
         state = "cut off" if spool.final is None and spool.header.get("kind") == "recording" else "not sent"
@@ -145,7 +139,7 @@ def _local(spool: Spool, stored: dict[str, Any] | None) -> CaptureRow:
         trace_id=spool.trace_id,
         state=state,
         title=_title(spool.header.get("request")),
-        events=events,
+        events=spool.last_event(),
         created_at_ms=int(spool.header.get("created_at_ms") or 0),
         checks=checks_text(stored) if stored is not None else "",
         path=spool.events_path,
@@ -164,15 +158,8 @@ def _remote(trace: dict[str, Any]) -> CaptureRow:
 
 
 def _file(path: Path) -> CaptureRow:
-    facts = path.stat()
-    return CaptureRow(
-        trace_id=path.stem,
-        state="file",
-        title=path.name,
-        events=0,
-        created_at_ms=facts.st_mtime_ns // 1_000_000,
-        path=path,
-    )
+    made_ms = path.stat().st_mtime_ns // 1_000_000
+    return CaptureRow(trace_id=path.stem, state="file", title=path.name, events=0, created_at_ms=made_ms, path=path)
 
 
 def _title(request: Any) -> str:

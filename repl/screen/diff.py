@@ -98,8 +98,8 @@ class DiffView(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"diff--gone", "diff--new", "diff--note"}
 
-    def __init__(self, lines: Sequence[DiffLine], *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
-        super().__init__(id=id)
+    def __init__(self, lines: Sequence[DiffLine]) -> None:
+        super().__init__()
         self.lines = lines
         self.side_by_side: bool | None = None
         self.wide = False
@@ -178,9 +178,6 @@ class DiffScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(DiffView).focus()
-
-    def action_back(self) -> None:
-        self.dismiss()
 
     def action_jump(self, backwards: bool) -> None:  # noqa: FBT001 - written in the binding
         self.query_one(DiffView).jump(backwards=backwards)

@@ -104,6 +104,3 @@ class HelpScreen(ModalScreen[None]):
             yield Static(
                 f"{text}{key_table(self._rows)}\n\nSelect text with the mouse while Shift is held.", markup=False
             )
-
-    def action_close(self) -> None:
-        self.dismiss()

@@ -16,8 +16,8 @@ from typing_extensions import override
 from repl.permissions import choices_text, question_text
 from repl.present.cells import shown
 from repl.present.live import stream_lines
-from repl.present.progress import Progress, numbered, short_id
-from repl.present.text import cost_text, count_text, tokens_text
+from repl.present.progress import Progress, numbered, running_parts, short_id
+from repl.present.text import cost_text, count_text
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
@@ -34,20 +34,7 @@ def status_text(progress: Progress, *, now: float, budget: float | None = None, 
 
     In `columns` (0: any number) what it does just now is cut to fit: a line more or less would move all above it.
     """
-    money = cost_text(progress.cost_so_far) if progress.tokens_so_far or progress.cost_so_far else ""
-    if budget and progress.cost_so_far is not None and progress.cost_so_far > 0.8 * budget:
-        money = f"! {money} of {cost_text(budget)}"
-    parts = [
-        progress.task_id,
-        f"it {min(progress.iteration + 1, progress.max_iterations)}/{progress.max_iterations}"
-        if progress.max_iterations and not progress.board.standings
-        else "",
-        progress.subtasks_text(),
-        tokens_text(progress.tokens_so_far, short=True) if progress.tokens_so_far else "",
-        money,
-        progress.executor,
-        progress.permissions,
-    ]
+    parts = running_parts(progress, others=0, queued=0, budget=budget)
     before = "".join(f"{part} · " for part in parts if part)
     room = max(columns - cell_len(before), _LEAST) if columns else 0
     return before + progress.status(now, columns=room).replace("Esc stops", "Ctrl+C stops")
@@ -182,7 +169,7 @@ class HomeScreen(TaskKeys):
         running = len(self.desk.session.running)
         unfinished = sum(row.status in {"UNFINISHED", "AWAITING_RESPONSE"} for row in self.all_rows)
         parts = [
-            self.desk.executor_text(),
+            self.desk.session.executor_text(),
             session_cost(self.all_rows, self.desk.session.started),
             f"{running} running" if running else "",
             f"{len(self.desk.session.queue)} queued" if self.desk.session.queue else "",
@@ -206,7 +193,12 @@ class HomeScreen(TaskKeys):
         self._write("#home-status", "\n".join(lines))
         self._write("#home-mark", self.desk.session.mark)
         most = max(self.transcript.size.height // 2, 4)
-        moving = [line for one in running for line in [*one.table(now, most=most), f"  {one.bar(now)}"] if line.strip()]
+        moving = [
+            line
+            for one in running
+            for line in [*one.table(now, most=most), f"  {one.board.bar(now=now)}"]
+            if line.strip()
+        ]
         size, shown_as = self.transcript.size, {"live": self.desk.live_text, "detail": self.desk.feed.detail}
         for progress in reversed(running[-4:]):
             number = progress.task_id if len(running) > 1 else ""
@@ -245,18 +237,6 @@ class HomeScreen(TaskKeys):
     def submitted(self, event: Prompt.Submitted) -> None:
         self.desk.run_line(event.text)
 
-    @on(Prompt.Left)
-    def left(self) -> None:
-        self.tasks.focus()
-
-    @on(Prompt.Interrupted)
-    def interrupted(self) -> None:
-        self.action_interrupt()
-
-    @on(Prompt.Ended)
-    def ended(self) -> None:
-        self.desk.action_quit_asking()
-
     @on(Prompt.Asked)
     def asked(self, event: Prompt.Asked) -> None:
         match event.what:
@@ -266,8 +246,14 @@ class HomeScreen(TaskKeys):
                 self.edit_prompt()
             case "detail":
                 self.desk.action_detail()
-            case _:
+            case "history":
                 self.search_history()
+            case "leave":
+                self.tasks.focus()
+            case "interrupt":
+                self.action_interrupt()
+            case _:
+                self.desk.action_quit_asking()
 
     @on(Input.Changed, "#home-filter")
     def filter_changed(self, event: Input.Changed) -> None:

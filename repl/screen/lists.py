@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import work
 from typing_extensions import override
 
+from repl.context import Context
 from repl.present.text import age_text, cost_text
 from repl.screen.desk import Desk
 from repl.screen.listing import Listing, PageRow
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError
+from tracer.settings.declared import SETTINGS
 
 if TYPE_CHECKING:
     from repl.screen.captures import CaptureRow
@@ -138,8 +140,6 @@ class SettingsPage(Page):
 
     @override
     def read(self) -> Sequence[PageRow]:
-        from tracer.settings.declared import SETTINGS
-
         settings = self.desk.session.settings
         rows = []
         for setting in SETTINGS:
@@ -168,7 +168,6 @@ class DoctorPage(Page):
     @override
     def read(self) -> Sequence[PageRow]:
         from repl.commands.setup.doctor import run_checks
-        from repl.context import Context
 
         session = self.desk.session
         context = Context(

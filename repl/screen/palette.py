@@ -9,14 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from textual import on
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import ActiveBinding
-from textual.containers import Vertical
-from textual.content import Content
-from textual.screen import ModalScreen, Screen
-from textual.widgets import Input, OptionList
-from textual.widgets.option_list import Option
+from textual.screen import Screen
 from typing_extensions import override
 
 from repl.present.cells import fit, shown
@@ -25,9 +20,9 @@ from repl.registry.complete import rank
 from repl.screen.desk import Desk
 from repl.screen.hints import key_rows
 from repl.screen.keymap import KEYS
+from repl.screen.pickers import Search
 from repl.screen.themes import THEMES
 
-_MAX_SHOWN = 200
 _RECENT = 20
 
 
@@ -78,64 +73,36 @@ def _typing(desk: Desk, text: str) -> Callable[[], None]:
     return lambda: desk.put(text)
 
 
-class Palette(ModalScreen[None]):
-    """Type to narrow; Enter runs the highlighted entry."""
+class Palette(Search[None]):
+    """Enter runs the highlighted entry."""
 
     BINDINGS = KEYS["palette"]
+    title_text = "Palette"
+    keys_text = "Enter runs, Esc closes"
+    placeholder = "command, key, task, theme or setting"
 
     def __init__(self, desk: Desk, below: Screen[Any]) -> None:
         super().__init__()
         self._entries = palette_entries(desk, below)
-        self._found: list[Entry] = []
 
     @override
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = "Palette"
-            box.border_subtitle = "Enter runs, Esc closes"
-            yield Input(placeholder="command, key, task, theme or setting")
-            yield OptionList()
+    def find(self, wanted: str) -> list[Entry]:
+        wanted = wanted.strip()
+        if not wanted:
+            return self._entries
+        scored = [
+            (min(rank(wanted, entry.name.lstrip("/")), 3 + rank(wanted, entry.help)), entry) for entry in self._entries
+        ]
+        return [entry for score, entry in sorted(scored, key=lambda pair: pair[0]) if score < 6]
 
-    def on_mount(self) -> None:
-        self.query_one(Input).focus()
-        self._show("")
+    @override
+    def row(self, entry: Entry) -> str:
+        key = f"  {entry.key}" if entry.key else ""
+        width = max(min(int(self.app.size.width * 0.9), 100) - 6 - len(key), 10)
+        return fit(f"{fit(shown(entry.name), 26)} {shown(entry.help)}", width) + key
 
-    def _show(self, wanted: str) -> None:
-        scored = [(rank(wanted, entry.name.lstrip("/")), entry) for entry in self._entries]
-        if wanted:
-            scored = [(min(score, 3 + rank(wanted, entry.help)), entry) for score, entry in scored]
-        found = sorted((pair for pair in scored if pair[0] < 6), key=lambda pair: pair[0]) if wanted else scored
-        self._found = [entry for _score, entry in found][:_MAX_SHOWN]
-        listing = self.query_one(OptionList)
-        listing.clear_options()
-        width = min(int(self.app.size.width * 0.9), 100) - 6
-        listing.add_options([Option(Content(_row(entry, width))) for entry in self._found])
-        listing.highlighted = 0 if self._found else None
-
-    @on(Input.Changed)
-    def typed(self, event: Input.Changed) -> None:
-        self._show(event.value.strip())
-
-    @on(Input.Submitted)
-    def entered(self) -> None:
-        at = self.query_one(OptionList).highlighted
-        if at is not None:
-            self._run(self._found[at])
-
-    @on(OptionList.OptionSelected)
-    def clicked(self, event: OptionList.OptionSelected) -> None:
-        self._run(self._found[event.option_index])
-
-    def _run(self, entry: Entry) -> None:
-        self.dismiss()
-        self.app.call_later(entry.run)
-
-    def action_move(self, step: int) -> None:
-        listing = self.query_one(OptionList)
-        if self._found:
-            listing.highlighted = ((listing.highlighted or 0) + step) % len(self._found)
-
-
-def _row(entry: Entry, width: int) -> str:
-    key = f"  {entry.key}" if entry.key else ""
-    return fit(f"{fit(shown(entry.name), 26)} {shown(entry.help)}", max(width - len(key), 10)) + key
+    @override
+    def take(self, entry: Entry | None) -> None:
+        if entry is not None:
+            self.dismiss()
+            self.app.call_later(entry.run)

@@ -5,83 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from textual import on
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Key, Paste
 from textual.message import Message
-from textual.screen import ModalScreen
-from textual.widgets import Input, OptionList, TextArea
+from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option
 from typing_extensions import override
 
 from repl.actions import ACTIONS, live_keys
 from repl.editing import Pastes
-from repl.history import SCOPES, History
+from repl.history import History, HistorySearch
 from repl.present.cells import fit, shown
 from repl.present.text import one_line
 from repl.registry.complete import Candidate
 from repl.screen.keymap import KEYS
+from repl.screen.pickers import Search
 
-_MAX_SHOWN = 200
 
-
-class HistoryScreen(ModalScreen[str | None]):
+class HistoryScreen(Search[str | None]):
     """Answers the chosen input, or None."""
 
     BINDINGS = KEYS["history"]
+    keys_text = "Enter takes it, Ctrl+R next scope, Esc closes"
+    placeholder = "search earlier inputs"
 
     def __init__(self, history: History) -> None:
         super().__init__()
-        self._history = history
-        self._scope = 1
-        self._found: list[str] = []
+        self._search = HistorySearch(history.entries, saved="")
 
     @override
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_subtitle = "Enter takes it, Ctrl+R next scope, Esc closes"
-            yield Input(placeholder="search earlier inputs")
-            yield OptionList()
+    def find(self, wanted: str) -> list[str]:
+        self.query_one(Vertical).border_title = f"History: {self._search.scope}"
+        return self._search.matches(wanted)
 
-    def on_mount(self) -> None:
-        self.query_one(Input).focus()
-        self._show()
+    @override
+    def row(self, entry: str) -> str:
+        return fit(shown(one_line(entry)), max(int(self.app.size.width * 0.9) - 6, 20))
 
-    def _show(self) -> None:
-        scope = SCOPES[self._scope]
-        wanted = self.query_one(Input).value.lower()
-        entries = dict.fromkeys(reversed(self._history.entries(scope)))
-        self._found = [entry for entry in entries if wanted in entry.lower()][:_MAX_SHOWN]
-        self.query_one(Vertical).border_title = f"History: {scope}"
-        listing = self.query_one(OptionList)
-        listing.clear_options()
-        width = max(int(self.app.size.width * 0.9) - 6, 20)
-        listing.add_options([Option(Content(fit(shown(one_line(entry)), width))) for entry in self._found])
-        listing.highlighted = 0 if self._found else None
-
-    @on(Input.Changed)
-    def typed(self) -> None:
-        self._show()
-
-    @on(Input.Submitted)
-    def taken(self) -> None:
-        at = self.query_one(OptionList).highlighted
-        self.dismiss(None if at is None else self._found[at])
-
-    @on(OptionList.OptionSelected)
-    def clicked(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._found[event.option_index])
+    @override
+    def take(self, entry: str | None) -> None:
+        self.dismiss(entry)
 
     def action_scope(self) -> None:
-        self._scope = (self._scope + 1) % len(SCOPES)
-        self._show()
-
-    def action_move(self, step: int) -> None:
-        listing = self.query_one(OptionList)
-        if self._found:
-            listing.highlighted = ((listing.highlighted or 0) + step) % len(self._found)
+        self._search.cycle()
+        self.narrow()
 
 
 _PROMPT_MAX_SHOWN: Final = 8
@@ -142,17 +110,8 @@ class Prompt(TextArea):
             super().__init__()
             self.text = text
 
-    class Left(Message):
-        """Esc: the user wants to leave the prompt for the list."""
-
-    class Interrupted(Message):
-        """Ctrl+C on an empty line."""
-
-    class Ended(Message):
-        """Ctrl+D on an empty line."""
-
     class Asked(Message):
-        """`?` on an empty line, a wish for history search or the editor (`what`)."""
+        """The user wants `what`: help, history, editor, detail, leave (for the list), interrupt or end."""
 
         def __init__(self, what: str) -> None:
             super().__init__()
@@ -222,11 +181,11 @@ class Prompt(TextArea):
             case "prompt.help" if not self.text:
                 self.post_message(self.Asked("help"))
             case "prompt.leave" if not self.text:
-                self.post_message(self.Ended())
+                self.post_message(self.Asked("end"))
             case "prompt.interrupt" if not self.selected_text:
-                self._clear() if self.text else self.post_message(self.Interrupted())
+                self._clear() if self.text else self.post_message(self.Asked("interrupt"))
             case "prompt.escape":
-                self.completions.offer([]) if offered else self.post_message(self.Left())
+                self.completions.offer([]) if offered else self.post_message(self.Asked("leave"))
             case "prompt.previous" | "down" if offered:
                 self.completions.move(1 if what == "down" else -1)
             case "prompt.previous" if not self.text and (queued := self.pull_back()):

@@ -152,9 +152,6 @@ class ReviewScreen(Screen[None]):
 
     # -- moving -----------------------------------------------------------------------------------------------------
 
-    def action_back(self) -> None:
-        self.dismiss()
-
     def action_move(self, step: int) -> None:
         self.view.cursor += step
 

@@ -36,6 +36,7 @@ from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 from repl.screen.outside import open_file
 from repl.screen.pickers import Choice, Question
+from runner.core.evolve import fold
 from tracer.catalog.tasks import TaskRow
 from tracer.clock import monotonic, seconds_text
 from tracer.errors import PmError
@@ -67,8 +68,6 @@ def read_task(row: TaskRow) -> list[str]:
 
 def read_question(row: TaskRow) -> Asked | None:
     """What a waiting task asks; None where it waits at its limit."""
-    from runner.core.evolve import fold
-
     try:
         return fold(read_entries(row.trace_file)).question
     except (OSError, PmError):
@@ -79,7 +78,7 @@ def task_lines(row: TaskRow, printed: Iterable[str], progress: Progress) -> list
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part)) or "executor n/a"
     standing = [row.status + (f" ({one_line(row.reason)})" if row.reason else ""), agent, cost_text(row.cost_usd)]
     lines = [one_line(row.title), " · ".join(standing)]
-    if bar := progress.bar():
+    if bar := progress.board.bar():
         lines += ["", *progress.table(most=40), f"  {bar}"]
     lines += ["", *printed]
     if progress.answer:
@@ -379,6 +378,3 @@ class TaskScreen(TaskKeys):
     def action_command(self) -> None:
         self.dismiss()
         self.desk.put("/")
-
-    def action_back(self) -> None:
-        self.dismiss()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -59,7 +59,7 @@ async def compare_page(
         problem = f"{len(pick)} are ticked; two can be compared"
     elif all(picked):
         try:
-            sides = [await _SIDES[kind](state_of(request), name) for name in picked]
+            sides = [await _side(state_of(request), kind, name) for name in picked]
         except NotFoundError as error:
             problem = error.what
     runs = [side.run for side in sides if side.run is not None]
@@ -87,11 +87,13 @@ def _value(measured: Measured) -> str:
     return "not told" if measured.median is None else f"{measured.median:,.4g}"
 
 
-async def _task(state: ServiceState, task_id: str) -> Side:
-    return await asyncio.to_thread(_task_side, state.state_dir, task_id)
+async def _side(state: ServiceState, kind: Kind, name: str) -> Side:
+    if kind == "captures":
+        return await _capture(state.collector, name)
+    return await asyncio.to_thread(_task if kind == "tasks" else _session, state.state_dir, name)
 
 
-def _task_side(state_dir: StateDir, task_id: str) -> Side:
+def _task(state_dir: StateDir, task_id: str) -> Side:
     entries = ConversationTracer.read_trace(find_task(state_dir, task_id).path)
     view = task_view(entries, diff_of=diff_reader(state_dir))
     rejected = [f"[{each.index}] {each.summary}" for each in view.iterations if each.judgment == "REJECT"]
@@ -115,11 +117,7 @@ def _task_side(state_dir: StateDir, task_id: str) -> Side:
     return Side(task_id, f"/tasks/{task_id}", rows, _filled(texts), task_run(task_id, entries))
 
 
-async def _session(state: ServiceState, name: str) -> Side:
-    return await asyncio.to_thread(_session_side, state.state_dir, name)
-
-
-def _session_side(state_dir: StateDir, name: str) -> Side:
+def _session(state_dir: StateDir, name: str) -> Side:
     row = find_session(state_dir, name)
     trace = read_agentic(Path(row.path))
     said = [step.text for step in trace.steps if step.kind == "message"]
@@ -136,8 +134,7 @@ def _session_side(state_dir: StateDir, name: str) -> Side:
     return Side(name, f"/agentic/{name}", rows, _filled(texts), trace)
 
 
-async def _capture(state: ServiceState, name: str) -> Side:
-    collector: Collector = state.collector
+async def _capture(collector: Collector, name: str) -> Side:
     metadata = await collector.metadata(name.lower())
     qa, final, report = metadata["qa"] or {}, metadata["final_state"] or {}, metadata["task"]["bug_report"]
     proof, scores = proof_of(qa.get("tests")), judged(qa.get("judge"), rationale="", seqs={})
@@ -164,10 +161,3 @@ async def _capture(state: ServiceState, name: str) -> Side:
 
 def _filled(texts: Mapping[str, Text]) -> dict[str, Text]:
     return {name: text for name, text in texts.items() if text.lines or text.text.text}
-
-
-_SIDES: Final[Mapping[str, Callable[[ServiceState, str], Awaitable[Side]]]] = {
-    "tasks": _task,
-    "sessions": _session,
-    "captures": _capture,
-}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -149,12 +150,7 @@ _PLOTS: Final[Mapping[str, Sequence[Plot]]] = {
 @router.get("/")
 async def tasks_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> Page:
     state = state_of(request)
-
-    def find(text: str, order: str) -> Found:
-        return search_tasks(
-            state.state_dir, text, sort=order, after=after, limit=_PAGE, status_of=state.supervisor.status
-        )
-
+    find = partial(search_tasks, state.state_dir, after=after, limit=_PAGE, status_of=state.supervisor.status)
     found, problem = await asyncio.to_thread(_found, find, q, sort)
     return _page(
         kind=TASKS,
@@ -172,10 +168,7 @@ async def tasks_page(request: Request, q: Filter = "", sort: Order = "", after: 
 @router.get("/agentic")
 async def agentic_page(request: Request, q: Filter = "", sort: Order = "", after: After = None) -> Page:
     state_dir = state_of(request).state_dir
-
-    def find(text: str, order: str) -> Found:
-        return search_sessions(state_dir, text, sort=order, after=after, limit=_PAGE)
-
+    find = partial(search_sessions, state_dir, after=after, limit=_PAGE)
     found, problem = await asyncio.to_thread(_found, find, q, sort)
     rows = await asyncio.to_thread(lambda: [_session(row, state_dir) for row in found.rows])
     return _page(
@@ -231,10 +224,10 @@ async def find_captures(
     return found._replace(rows=[by_id[row[0]] for row in found.rows])
 
 
-def _found(find: Callable[[str, str], Found], q: str, sort: str) -> tuple[Found, str]:
+def _found(find: Callable[..., Found], q: str, sort: str) -> tuple[Found, str]:
     """What the filter finds; one that is none finds nothing, and the page says why."""
     try:
-        return find(q, sort), ""
+        return find(q, sort=sort), ""
     except (UsageError, NotFoundError) as error:
         return _nothing(error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -106,11 +107,8 @@ def read_rows(path: Path, wanted: Filter, start: int) -> Rows:
 
     Raises NotFoundError: the file is gone.
     """
-    file = RowFile(path)
-    try:
+    with closing(RowFile(path)) as file:
         return _rows(file, path, wanted, start)
-    finally:
-        file.close()
 
 
 def _rows(file: RowFile, path: Path, wanted: Filter, start: int) -> Rows:
@@ -174,11 +172,8 @@ def _fact(path: Path, seq: int) -> Shown:
     found = read_rows(path, NO_FILTER, seq).rows
     if not found:
         raise NotFoundError(f"there is no event {seq}", next_step="open the list of events")
-    file = RowFile(path)
-    try:
+    with closing(RowFile(path)) as file:
         told = file.decode(found[0])
-    finally:
-        file.close()
     if told.value is None:
         return shown(told.raw.decode("utf-8", "replace"))
     return shown(orjson.dumps(told.value, option=orjson.OPT_INDENT_2).decode())

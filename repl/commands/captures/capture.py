@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from argparse import Namespace
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
+from pydantic import BaseModel, ValidationError
 
 from collector.client.events import checked_drafts, read_events
 from collector.client.send import Sending, send_spool
 from collector.client.spool import Kept, Spool, find_spool, list_spools, prune_sent, sent_before, unsent
-from collector.recorder.begin import begin_capture, check_store, create_request
+from collector.intake.parse import refusal
+from collector.recorder.begin import begin_capture, check_store, create_request, open_repository
 from collector.recorder.consent import Consent
-from repl.commands.captures.collector import NoCollectorError, holding, opened_collector
+from repl.commands.captures.collector import UUID, NoCollectorError, holding, opened_collector
 from repl.commands.captures.consent import ask_yes, bug_from, can_ask, person_from
 from repl.commands.captures.server import capture_redactor, client_for, named_server
+from repl.context import Context
 from repl.present.text import age_text, count_text, escape, one_line, size_text
+from tracer.capture.wire import CreateTrace, SentFinalState
 from tracer.clock import now_epoch_ms
 from tracer.durable import output_file
 from tracer.errors import ConfigError, PmError, UsageError
 from tracer.journal.gc import parse_age
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pydantic import BaseModel
-
-    from repl.context import Context
+from tracer.redaction.marks import load_key
 
 Model = TypeVar("Model", bound="BaseModel")
 _ALWAYS: Final = "always"
 _PAGE: Final = 500
 
 
-def prune(context: Context, arguments: Namespace) -> int:
+def prune(context: Context, arguments: Namespace) -> None:
     age = parse_age(arguments.older_than) if arguments.older_than else _kept_ms(context)
     output = context.output
     chosen = [] if age is None else sent_before(context.state_root, older_than_ms=age)
@@ -58,7 +55,6 @@ def prune(context: Context, arguments: Namespace) -> int:
     names = [kept.spool.trace_id for kept in chosen]
     fields = {"dry_run": not arguments.yes, "captures": names, "bytes": freed, "unsent": len(waiting)}
     output.result("admin prune captures", fields)
-    return 0
 
 
 def prune_by_itself(context: Context) -> None:
@@ -76,14 +72,13 @@ def prune_by_itself(context: Context) -> None:
         context.output.note(f"deleted here: {told} that the collector has longer than {_keep(context)}")
 
 
-def note_unsent(context: Context) -> int:
-    """Say what waits to be sent; how many captures that are."""
+def _note_unsent(context: Context) -> None:
+    """Say what waits to be sent."""
     waiting = unsent(context.state_root)
     if waiting:
         events = count_text(sum(each.events for each in waiting), "event")
         newest = waiting[0].spool.trace_id[:8]
         context.output.note(f"not sent: {count_text(len(waiting), 'capture')}, {events}   pm record upload {newest}")
-    return len(waiting)
 
 
 def _keep(context: Context) -> str:
@@ -108,20 +103,13 @@ def _title(kept: Kept) -> str:
     return one_line(str(bug.get("title") or ""), 50)
 
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-
-
-async def new(context: Context, arguments: Namespace) -> int:
-    from tracer.redaction.marks import load_key
-
-    if arguments.trace_id and not _UUID.fullmatch(arguments.trace_id):
+async def new(context: Context, arguments: Namespace) -> None:
+    if arguments.trace_id and not UUID.fullmatch(arguments.trace_id.lower()):
         raise UsageError(f"{arguments.trace_id!r} is no UUID", next_step="leave --trace-id out to get a new one")
     context.state_dir.ensure()
     prune_by_itself(context)
     request = _given_request(context, arguments) if getattr(arguments, "from") else None
     if request is None:
-        from collector.recorder.begin import open_repository
-
         git = open_repository(context.folder)
         person = person_from(context, arguments, git)
         request = create_request(
@@ -147,14 +135,9 @@ async def new(context: Context, arguments: Namespace) -> int:
     else:
         await send_now(context, arguments, spool)
     context.output.result("capture new", {"trace_id": spool.trace_id, **spool_state(spool)})
-    return 0
 
 
 def _checked(model: type[Model], value: object) -> Model:
-    from pydantic import ValidationError
-
-    from collector.intake.parse import refusal
-
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -162,8 +145,6 @@ def _checked(model: type[Model], value: object) -> Model:
 
 
 def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
-    from tracer.capture.wire import CreateTrace
-
     found = _json_file(context, getattr(arguments, "from"))
     sent = _checked(CreateTrace, found)
     flags = sent.developer.consent_flags
@@ -171,7 +152,7 @@ def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
     return dict(found)
 
 
-async def append(context: Context, arguments: Namespace) -> int:
+async def append(context: Context, arguments: Namespace) -> None:
     spool = find_spool(context.state_root, arguments.trace)
     taken = 0
     if arguments.file:
@@ -187,10 +168,9 @@ async def append(context: Context, arguments: Namespace) -> int:
     sending = None if arguments.offline else await send_now(context, arguments, spool)
     fields = {"trace_id": spool.trace_id, "taken": taken, **spool_state(spool), **_sent_fields(sending)}
     context.output.result("capture append", fields)
-    return 0
 
 
-async def finalize(context: Context, arguments: Namespace) -> int:
+async def finalize(context: Context, arguments: Namespace) -> None:
     spool = find_spool(context.state_root, arguments.trace)
     if spool.final is None:
         state = _json_file(context, arguments.final_state) if arguments.final_state else None
@@ -198,12 +178,9 @@ async def finalize(context: Context, arguments: Namespace) -> int:
     sending = None if arguments.offline else await send_now(context, arguments, spool)
     fields = {"trace_id": spool.trace_id, **spool_state(spool), **_sent_fields(sending)}
     context.output.result("capture finalize", fields)
-    return 0
 
 
 def _checked_state(state: Any, spool: Spool, context: Context) -> Mapping[str, Any] | None:
-    from tracer.capture.wire import SentFinalState
-
     if state is None:
         return None
     _checked(SentFinalState, state)
@@ -230,12 +207,12 @@ async def send_now(context: Context, arguments: Namespace, spool: Spool) -> Send
     return sending
 
 
-async def get(context: Context, arguments: Namespace) -> int:
+async def get(context: Context, arguments: Namespace) -> None:
     async with holding(context, arguments) as (client, trace_id, key):
         view, blobs = arguments.view or "full", arguments.blobs or "ref"
         async with client.get(trace_id, key=key, view=view, blobs=blobs) as pieces:
             if arguments.output and arguments.output != "-":
-                size = await _to_file(context.folder / Path(arguments.output).expanduser(), pieces)
+                size = await _to_file(context.path(arguments.output), pieces)
                 context.output.line(f"{arguments.output}   {size:,} bytes")
                 context.output.result("capture get", {"trace_id": trace_id, "path": arguments.output, "bytes": size})
             else:
@@ -243,10 +220,9 @@ async def get(context: Context, arguments: Namespace) -> int:
                     context.output.data(piece)
                 context.output.data(b"\n")
                 context.output.ended = True
-    return 0
 
 
-async def delete(context: Context, arguments: Namespace) -> int:
+async def delete(context: Context, arguments: Namespace) -> None:
     async with holding(context, arguments) as (client, trace_id, key):
         short = trace_id[:8]
         if not can_ask(context) and not context.arguments.yes:
@@ -258,10 +234,9 @@ async def delete(context: Context, arguments: Namespace) -> int:
     if any(spool.trace_id == trace_id for spool in list_spools(context.state_root)):
         context.output.note(f"pm record discard {short} deletes what is here")
     context.output.result("capture delete", {"trace_id": trace_id})
-    return 0
 
 
-async def withdraw(context: Context, arguments: Namespace) -> int:
+async def withdraw(context: Context, arguments: Namespace) -> None:
     from collector.final.consent import FLAGS  # the store: 100 ms
 
     names = [name.strip() for name in (arguments.consent or ",".join(FLAGS)).split(",")]
@@ -273,7 +248,6 @@ async def withdraw(context: Context, arguments: Namespace) -> int:
     kept = [name for name, flag in FLAGS.items() if left.get(flag)]
     context.output.line(f"withdrawn at {client.address}; consent now: {', '.join(kept) or 'none'}")
     context.output.result("capture withdraw", {"trace_id": trace_id, "consent": left})
-    return 0
 
 
 async def _to_file(path: Path, pieces: Any) -> int:
@@ -287,7 +261,7 @@ async def _to_file(path: Path, pieces: Any) -> int:
     return size
 
 
-async def list_(context: Context, arguments: Namespace) -> int:
+async def list_(context: Context, arguments: Namespace) -> None:
     if arguments.remote:
         async with client_for(context, arguments) as client:
             traces = [trace async for trace in client.listing()]
@@ -295,18 +269,17 @@ async def list_(context: Context, arguments: Namespace) -> int:
         if not traces:
             context.output.note(f"{client.address} has no captured sessions")
         context.output.result("capture list", {"traces": traces})
-        return 0
+        return
     rows = [_listed(spool) for spool in list_spools(context.state_root)]
     rows += await _collected(context, but={row["trace_id"] for row in rows})
     for row in rows:
         age, events = age_text(now_epoch_ms() - row["created_at_ms"]), count_text(row["events"], "event")
         context.output.line(f"{row['trace_id'][:8]}  {row['state']:<12} {events:>13}  {age:>6}  {escape(row['title'])}")
-    note_unsent(context)
+    _note_unsent(context)
     if not rows:
         context.output.line("no captured sessions in this project")
         context.output.note("  next:  pm record   or   pm capture new")
     context.output.result("capture list", {"captures": rows})
-    return 0
 
 
 async def _collected(context: Context, *, but: Collection[str]) -> list[dict[str, Any]]:
@@ -382,7 +355,7 @@ def _pieces(context: Context, name: str) -> Iterator[bytes]:
         yield sys.stdin.buffer.read()
         return
     try:
-        yield (context.folder / Path(name).expanduser()).read_bytes()
+        yield context.path(name).read_bytes()
     except OSError as error:
         raise UsageError(f"{name!r} cannot be read", why=error) from error
 

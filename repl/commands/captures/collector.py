@@ -6,7 +6,7 @@ import json
 import re
 from argparse import Namespace
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from repl.commands.captures.server import client_for
@@ -22,20 +22,19 @@ if TYPE_CHECKING:
     from repl.context import Context
 
 _PAGE = 500
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class NoCollectorError(NotFoundError):
     """The project has no collector yet."""
 
 
-@asynccontextmanager
-async def opened_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
+def opened_collector(context: Context, *, create: bool = False) -> AbstractAsyncContextManager[Collector]:
     """The collector that the settings name (`collector.*`), while the block runs.
 
     Raises NoCollectorError: there is none yet, and `create` is not asked for: looking makes nothing.
     """
-    from collector.opening import open_collector  # pydantic, orjson: 150 ms, for these commands alone
+    from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms, for these commands alone
 
     settings = context.settings()
     own = not settings.get("collector.database")
@@ -45,8 +44,7 @@ async def opened_collector(context: Context, *, create: bool = False) -> AsyncIt
             why=f"{str(context.state_root)!r} holds no collector",
             next_step="pm record, pm capture from-task, or work in the right project with -C",
         )
-    async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
-        yield collector
+    return open_collector(context.state_dir, settings, environ=context.environ)
 
 
 class Here:
@@ -58,13 +56,11 @@ class Here:
         self._collector = collector
 
     async def delete(self, trace_id: str, *, key: str, erase_now: bool = False) -> None:
-        """As a client's."""
         del key
         await self._collector.note("delete", trace_id)
         await (self._collector.erase(trace_id) if erase_now else self._collector.delete(trace_id))
 
     async def withdraw(self, trace_id: str, flags: Sequence[Flag], *, key: str) -> dict[str, bool]:
-        """As a client's."""
         from collector.final.consent import withdraw
 
         del key
@@ -73,7 +69,6 @@ class Here:
 
     @asynccontextmanager
     async def get(self, trace_id: str, *, key: str, view: str, blobs: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """As a client's."""
         del key
         await self._collector.note("read", trace_id)
         yield (
@@ -108,15 +103,14 @@ async def holding(context: Context, arguments: Namespace) -> AsyncIterator[tuple
         try:
             spool = find_spool(context.state_root, arguments.trace)
         except NotFoundError:
-            if not _UUID.fullmatch(named):
+            if not UUID.fullmatch(named):
                 raise
         client = await stack.enter_async_context(client_for(context, arguments, spool=spool))
         trace_id = spool.trace_id if spool is not None else named
         yield client, trace_id, client.token or (spool.ingest_key if spool is not None else "")
 
 
-@asynccontextmanager
-async def service_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
+def service_collector(context: Context, *, create: bool = False) -> AbstractAsyncContextManager[Collector]:
     """As `opened_collector`, for commands about the service: never a store beside the one that it uses.
 
     Raises ConfigError: the service that runs here keeps its captures elsewhere; it was given other settings.
@@ -131,8 +125,7 @@ async def service_collector(context: Context, *, create: bool = False) -> AsyncI
             why="its collector.database comes from an environment that this command does not have",
             next_step="run this with the service's environment, or keep collector.database in config.local.toml",
         )
-    async with opened_collector(context, create=create) as collector:
-        yield collector
+    return opened_collector(context, create=create)
 
 
 async def find_row(store: TraceStore, selector: str) -> TraceRow:
@@ -158,7 +151,7 @@ async def find_row(store: TraceStore, selector: str) -> TraceRow:
     raise NotFoundError(f"no trace {selector!r}", why=why, next_step="pm capture list")
 
 
-def schema(context: Context, arguments: Namespace) -> int:
+def schema(context: Context, arguments: Namespace) -> None:
     del arguments
     if context.command == "schema report":
         from runner.agent_report import REPORT_SCHEMA
@@ -170,10 +163,9 @@ def schema(context: Context, arguments: Namespace) -> int:
         found = trace_schema()
     context.output.line(json.dumps(found, indent=2))
     context.output.result(context.command, {"schema": found})
-    return 0
 
 
-async def gc(context: Context, arguments: Namespace) -> int:
+async def gc(context: Context, arguments: Namespace) -> None:
     del arguments
     async with service_collector(context, create=True) as collector:
         gone = await collector.collect_garbage()
@@ -182,10 +174,9 @@ async def gc(context: Context, arguments: Namespace) -> int:
     context.output.result(
         "admin prune uploads", {"blobs": gone.blobs, "leftovers": gone.leftovers, "bytes": gone.freed}
     )
-    return 0
 
 
-async def new(context: Context, arguments: Namespace) -> int:
+async def new(context: Context, arguments: Namespace) -> None:
     from collector.opening import shown_store
 
     if arguments.expires is not None and arguments.expires < 1:
@@ -208,10 +199,9 @@ async def new(context: Context, arguments: Namespace) -> int:
     context.output.note(f"shown once; pm admin tokens revoke {issued.token_id} makes it worthless")
     context.output.note(f"for services whose captures are kept in {one_line(store)}")
     context.output.result("admin tokens new", {"token_id": issued.token_id, "token": issued.token, "store": store})
-    return 0
 
 
-async def listed(context: Context, arguments: Namespace) -> int:
+async def listed(context: Context, arguments: Namespace) -> None:
     rows: Sequence[TokenRow] = ()
     with suppress(NoCollectorError):
         async with service_collector(context) as collector:
@@ -248,10 +238,9 @@ async def listed(context: Context, arguments: Namespace) -> int:
             ]
         },
     )
-    return 0
 
 
-async def audit(context: Context, arguments: Namespace) -> int:
+async def audit(context: Context, arguments: Namespace) -> None:
     rows: Sequence[AuditRow] = ()
     with suppress(NoCollectorError):
         async with service_collector(context) as collector:
@@ -263,13 +252,11 @@ async def audit(context: Context, arguments: Namespace) -> int:
         when = f"{from_epoch_ms(row.at_ms)}  {row.action:<16}"
         context.output.line(f"{when}  {row.role:<11}  {who:<36}  {one_line(row.subject)}".rstrip())
     context.output.result("admin audit", {"audit": [{**row._asdict(), "at": from_epoch_ms(row.at_ms)} for row in rows]})
-    return 0
 
 
-async def revoke(context: Context, arguments: Namespace) -> int:
+async def revoke(context: Context, arguments: Namespace) -> None:
     async with service_collector(context) as collector:
         done = await collector.tokens.revoke(arguments.token)
         await collector.note("token revoke", arguments.token)
     context.output.line(f"{arguments.token} is revoked" if done else f"{arguments.token} was revoked before")
     context.output.result("admin tokens revoke", {"token_id": arguments.token, "revoked": True})
-    return 0

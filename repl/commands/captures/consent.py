@@ -47,6 +47,10 @@ def ask_line(context: Context, question: str) -> str:
 def ask_yes(context: Context, question: str, *, default: bool) -> bool:
     if getattr(context.arguments, "yes", False):
         return True
+    return _answer(context, question, default=default)
+
+
+def _answer(context: Context, question: str, *, default: bool) -> bool:
     while True:
         answer = ask_line(context, f"{question} [{'Y/n' if default else 'y/N'}]").lower()
         if answer in {"", "y", "yes", "n", "no"}:
@@ -81,17 +85,15 @@ def person_from(context: Context, arguments: Namespace, git: Git) -> Person:
     from collector.recorder.consent import keep_consent, parse_consent, stored_consent
 
     repo_id = str(repo_block(git, commit=head_commit(git))["repo_id"])
-    if arguments.consent:
-        consent = parse_consent(arguments.consent)
+    consent = None if arguments.consent else stored_consent(context.state_root, repo_id)
+    if consent is None:
+        consent = parse_consent(arguments.consent) if arguments.consent else _asked_consent(context, repo_id)
         keep_consent(context.state_root, repo_id, consent)
-    else:
-        known = stored_consent(context.state_root, repo_id)
-        consent = known if known is not None else _asked_consent(context, repo_id)
     return Person(developer_id=arguments.developer or "", experience=arguments.experience or "", consent=consent)
 
 
 def _asked_consent(context: Context, repo_id: str) -> Consent:
-    from collector.recorder.consent import QUESTIONS, Consent, keep_consent
+    from collector.recorder.consent import QUESTIONS, Consent
 
     if not can_ask(context):
         raise UsageError(
@@ -100,17 +102,8 @@ def _asked_consent(context: Context, repo_id: str) -> Consent:
             next_step="--consent output,judge   (or all, none; of code, output, judge)",
         )
     context.output.note(f"A capture of {repo_id} holds your commands, edits, commits and thoughts, secrets replaced.")
-    answers: dict[str, Any] = {word: _answer(context, question) for word, question in QUESTIONS.items()}
-    consent = Consent(**answers)
-    keep_consent(context.state_root, repo_id, consent)
-    return consent
-
-
-def _answer(context: Context, question: str) -> bool:
-    while True:
-        answer = ask_line(context, f"{question} [y/N]").lower()
-        if answer in {"", "y", "yes", "n", "no"}:
-            return answer.startswith("y")
+    answers: dict[str, Any] = {word: _answer(context, question, default=False) for word, question in QUESTIONS.items()}
+    return Consent(**answers)
 
 
 _MOST_LINES = 8
@@ -118,13 +111,8 @@ _WIDTH = 100
 
 
 def preview_fields(spool: Spool) -> dict[str, Any]:
-    types: Counter[str] = Counter()
-    marks: Counter[str] = Counter()
-    files: Counter[str] = Counter()
-    tests: list[dict[str, Any]] = []
-    thoughts: list[dict[str, Any]] = []
-    commits: list[str] = []
-    size = 0
+    types, marks, files = Counter[str](), Counter[str](), Counter[str]()
+    tests, thoughts, commits, size = list[dict[str, Any]](), list[dict[str, Any]](), list[str](), 0
     for line in spool.lines():
         event = orjson.loads(line.raw)
         kind, payload = str(event.get("type")), event.get("payload") or {}

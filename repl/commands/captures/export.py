@@ -26,39 +26,39 @@ _IN_MEMORY: Final = 8 << 20
 _CHUNK: Final = 1 << 20
 
 
-async def export(context: Context, arguments: Namespace) -> int:
+async def export(context: Context, arguments: Namespace) -> None:
     if arguments.fields:
-        return _fields(context)
-    if arguments.where is not None and arguments.trace is not None:
+        _fields(context)
+    elif arguments.where is not None and arguments.trace is not None:
         raise UsageError("a trace and --where exclude each other", next_step="give one of them")
-    if arguments.trace is None and (arguments.where is not None or arguments.output not in {None, "-"}):
-        return await _set(context, arguments)
-    if arguments.trace is None:
+    elif arguments.trace is not None:
+        await _one(context, arguments)
+    elif arguments.where is not None or arguments.output not in {None, "-"}:
+        await _set(context, arguments)
+    else:
         raise UsageError("which trace?", next_step="pm capture export TRACE --format atif, or a set: -o FOLDER")
-    return await _one(context, arguments)
 
 
-async def revoked(context: Context, arguments: Namespace) -> int:
+async def revoked(context: Context, arguments: Namespace) -> None:
     from collector.final.consent import revocations
     from collector.handover.revoked import revocation_list
 
     async with opened_collector(context) as collector:
         found = await revocations(collector.store)
     if arguments.output:
-        with output_file(context.folder / Path(arguments.output).expanduser()) as file:
+        with output_file(context.path(arguments.output)) as file:
             file.write(revocation_list(found, at_ms=now_epoch_ms()))
     for each in found:
         context.output.line(f"{each['trace_id']}  {each['what']}  {', '.join(each.get('flags', ()))}".rstrip())
     context.output.result("capture revocations", {"revocations": found})
-    return 0
 
 
 def check(context: Context, arguments: Namespace) -> int:
     from collector.handover.revoked import LIST, check_set
 
-    folder = context.folder / Path(arguments.folder).expanduser()
+    folder = context.path(arguments.folder)
     given = arguments.revocations
-    found = check_set(folder, context.folder / Path(given).expanduser() if given else folder / LIST)
+    found = check_set(folder, context.path(given) if given else folder / LIST)
     for each in found["revoked"]:
         context.output.line(f"revoked: {each['trace_id']} ({each['what']}), row {each['row']} of {each['shard']}")
     for path in found["changed"]:
@@ -69,17 +69,16 @@ def check(context: Context, arguments: Namespace) -> int:
     return 1 if found["revoked"] or found["changed"] else 0
 
 
-def _fields(context: Context) -> int:
+def _fields(context: Context) -> None:
     from collector.handover.export_filter import FIELDS
 
     width = max(len(name) for name in FIELDS)
     for name, meaning in FIELDS.items():
         context.output.line(f"{name:<{width}}  {meaning}")
     context.output.result("capture export", {"fields": dict(FIELDS)})
-    return 0
 
 
-async def _one(context: Context, arguments: Namespace) -> int:
+async def _one(context: Context, arguments: Namespace) -> None:
     form: ExportFormat = arguments.format or "json"
     if form == "json" and arguments.redact:
         raise UsageError("--redact cannot be used with --format json", next_step="use atif, chat or otlp")
@@ -103,9 +102,9 @@ async def _one(context: Context, arguments: Namespace) -> int:
         await collector.note("export", f"{row.trace_id} as {form}")
         if arguments.output == "-":
             await _print(context, write)
-            return 0
+            return
         ending = {"json": ".json", "harbor": ".harbor"}.get(form, f".{form}.json")
-        path = context.folder / Path(arguments.output or f"capture-{row.trace_id[:8]}{ending}").expanduser()
+        path = context.path(arguments.output or f"capture-{row.trace_id[:8]}{ending}")
         try:
             if form == "harbor":
                 size = await _folder(path, write)
@@ -119,7 +118,6 @@ async def _one(context: Context, arguments: Namespace) -> int:
     context.output.result(
         "capture export", {"trace_id": row.trace_id, "format": form, "path": str(path), "bytes": size}
     )
-    return 0
 
 
 async def _folder(path: Path, write: Callable[[BinaryIO], Awaitable[int]]) -> int:
@@ -142,7 +140,7 @@ async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) 
             context.output.data(chunk)
 
 
-async def _set(context: Context, arguments: Namespace) -> int:
+async def _set(context: Context, arguments: Namespace) -> None:
     from collector.handover.sets import PROVEN, Helpers, SetRequest, export_set
     from collector.opening import open_collector
 
@@ -156,7 +154,7 @@ async def _set(context: Context, arguments: Namespace) -> int:
         redact=arguments.redact,
         version=VERSION,
     )
-    target = context.folder / Path(arguments.output).expanduser()
+    target = context.path(arguments.output)
     async with opened_collector(context) as collector:
         await collector.note("export", f"{request.where} as {request.form}")
         report = await export_set(
@@ -187,7 +185,6 @@ async def _set(context: Context, arguments: Namespace) -> int:
             "near_duplicates": report.near_duplicates,
         },
     )
-    return 0
 
 
 def _cores() -> int:

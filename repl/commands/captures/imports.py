@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from repl.commands.captures.collector import opened_collector
 from repl.present.text import count_text, one_line
-from tracer.errors import TraceError, UsageError
+from tracer.errors import NotFoundError, TraceError, UsageError
 from tracer.facts import LlmRequest, UserRequest
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _BATCH = 500
 
 
-async def from_task(context: Context, arguments: Namespace) -> int:
+async def from_task(context: Context, arguments: Namespace) -> None:
     consent = _consent(arguments.consent)
     ref = context.task(arguments.task)
     with tempfile.TemporaryDirectory(prefix="pm-import-") as folder:
         imported = await asyncio.to_thread(_read_task, context, ref.path, consent, Path(folder))
-    return await _store(context, imported, "capture from-task")
+    await _store(context, imported, "capture from-task")
 
 
 def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: Path) -> Imported:
@@ -40,7 +40,6 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
     from collector.imports.task import imported_task
     from tracer.blobs import DirectoryBlobs
     from tracer.conversation import ConversationTracer
-    from tracer.errors import NotFoundError
 
     entries = ConversationTracer.read_trace(path)
     if not entries:
@@ -77,7 +76,7 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
     )
 
 
-async def from_session(context: Context, arguments: Namespace) -> int:
+async def from_session(context: Context, arguments: Namespace) -> None:
     from collector.imports.session import imported_session
     from collector.imports.session_reader import read_session
     from tracer.distill.one import make_redactor
@@ -87,18 +86,18 @@ async def from_session(context: Context, arguments: Namespace) -> int:
     redactor = make_redactor(context.state_dir, context.redaction())
     read = await asyncio.to_thread(read_session, session, redactor=redactor)
     imported = await asyncio.to_thread(imported_session, session, read, consent=consent)
-    return await _store(context, imported, "capture from-session")
+    await _store(context, imported, "capture from-session")
 
 
 def _session(context: Context, arguments: Namespace) -> NativeSession:
     from tracer.distill.locate.find import latest_session, session_at, session_named
 
-    project = context.folder / Path(arguments.project_root).expanduser() if arguments.project_root else context.folder
+    project = context.path(arguments.project_root) if arguments.project_root else context.folder
     if arguments.session is None:
         if not arguments.latest:
             raise UsageError("which session?", next_step="--latest, or --session PATH; pm sessions lists them")
         return latest_session(arguments.provider, project=project)
-    path = context.folder / Path(arguments.session).expanduser()
+    path = context.path(arguments.session)
     if path.exists():
         return session_at(path, arguments.provider)
     return session_named(arguments.session, arguments.provider, cwd=project)
@@ -110,7 +109,7 @@ def _consent(text: str | None) -> dict[str, bool]:
     return parse_consent(text or "none").flags()
 
 
-async def _store(context: Context, imported: Imported, command: str) -> int:
+async def _store(context: Context, imported: Imported, command: str) -> None:
     from collector.recorder.consent import WORDS
 
     async with opened_collector(context, create=True) as collector:
@@ -138,7 +137,6 @@ async def _store(context: Context, imported: Imported, command: str) -> int:
             "notes": list(imported.notes),
         },
     )
-    return 0
 
 
 async def _send(collector: Collector, imported: Imported) -> bool:

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from repl.commands.captures.collector import find_row
+from repl.commands.captures.collector import find_row, opened_collector
 from repl.present.text import count_text, one_line
 from tracer.errors import ConfigError, ConflictError
 
 if TYPE_CHECKING:
     from collector.collector import Collector
     from collector.judge.calibrate import Agreement, Calibration, Graded, Label
-    from collector.judge.port import Judge
-    from collector.judge.rubric_judge import RubricJudge
+    from collector.judge.rubric_judge import ChosenJudge, RubricJudge
     from collector.store.port import TraceRow
     from repl.context import Context
 
 _SHOWN_REASON: Final = 300
 
 
-async def judge_session(context: Context, arguments: Namespace) -> int:
+async def judge_session(context: Context, arguments: Namespace) -> None:
     from collector.final.document import materialize
     from collector.judge.step import judge_trace
     from collector.qa.pipeline import leased
 
-    async with _collector(context) as collector:
+    async with opened_collector(context, create=True) as collector:
         row = await _closed(collector, arguments.trace)
         if arguments.packet:
-            return await _show_packet(context, collector, row)
-        judge, why = _judge(context, record=arguments.record)
-        if judge is None:
-            raise ConfigError(
-                "there is no judge", why=why, next_step="export ANTHROPIC_API_KEY, or set judge.recording"
-            )
+            await _show_packet(context, collector, row)
+            return
+        judge = _needed_judge(context, record=arguments.record)
         try:
             async with leased(collector.store, row.trace_id):
                 part = await judge_trace(row.trace_id, collector=collector, judge=judge, clean=_clean(context))
@@ -47,10 +41,9 @@ async def judge_session(context: Context, arguments: Namespace) -> int:
     context.output.result(
         "capture judge", {"trace_id": row.trace_id, "judge": part, "final_trace_blob_id": document.blob_id}
     )
-    return 0
 
 
-async def _show_packet(context: Context, collector: Collector, row: TraceRow) -> int:
+async def _show_packet(context: Context, collector: Collector, row: TraceRow) -> None:
     """Print what would be sent; nothing is sent, so no consent is needed to look."""
     from collector.final.qa_facts import fold_qa
     from collector.judge.packet import build_packet
@@ -66,7 +59,6 @@ async def _show_packet(context: Context, collector: Collector, row: TraceRow) ->
     context.output.result(
         "capture judge", {"trace_id": row.trace_id, "packet": packet.text, "hash": packet.content_hash}
     )
-    return 0
 
 
 def _print_verdict(context: Context, part: dict[str, Any]) -> None:
@@ -88,30 +80,24 @@ def _number(value: float | None) -> str:
     return " - " if value is None else f"{value:.1f}"
 
 
-async def calibrate_judge(context: Context, arguments: Namespace) -> int:
+async def calibrate_judge(context: Context, arguments: Namespace) -> None:
     from collector.judge.calibrate import calibrate, given_labels, read_labels
 
-    if arguments.labels:
-        labels = read_labels(context.folder / Path(arguments.labels).expanduser())
-    else:
-        labels = given_labels(context.state_dir)
+    labels = read_labels(context.path(arguments.labels)) if arguments.labels else given_labels(context.state_dir)
     graded = await _graded(context, labels)
     told = calibrate(graded)
     _print_calibration(context, told)
     rows = [agreement._asdict() for agreement in told.agreements]
     context.output.result("capture judge calibrate", {"sessions": told.sessions, "dimensions": rows})
-    return 0
 
 
 async def _graded(context: Context, labels: list[Label]) -> list[Graded]:
     from collector.judge.calibrate import Graded
 
-    graded, asked = [], [label for label in labels if label.judged is None or label.length is None]
+    asked = [label for label in labels if label.judged is None or label.length is None]
     verdicts = await _verdicts(context, asked) if asked else {}
-    for label in labels:
-        scores, length = verdicts.get(label.trace_id, (label.judged or {}, label.length or 0))
-        graded.append(Graded(label.trace_id, label.scores, scores, length))
-    return graded
+    known = ((label, verdicts.get(label.trace_id, (label.judged or {}, label.length or 0))) for label in labels)
+    return [Graded(label.trace_id, label.scores, *told) for label, told in known]
 
 
 async def _verdicts(context: Context, labels: list[Label]) -> dict[str, tuple[dict[str, Any], int]]:
@@ -119,13 +105,10 @@ async def _verdicts(context: Context, labels: list[Label]) -> dict[str, tuple[di
     from collector.judge.calibrate import RememberedScores
     from collector.judge.step import prepared_step
 
-    inner, why = _judge(context, record=None)
-    if inner is None:
-        raise ConfigError("there is no judge", why=why, next_step="export ANTHROPIC_API_KEY, or set judge.recording")
-    judge = RememberedScores(inner, context.state_root / "verdicts")
+    judge = RememberedScores(_needed_judge(context), context.state_root / "verdicts")
     verdicts: dict[str, tuple[dict[str, Any], int]] = {}
     try:
-        async with _collector(context) as collector:
+        async with opened_collector(context, create=True) as collector:
             for label in labels:
                 row = await _closed(collector, label.trace_id)
                 facts = await collector.store.qa_facts(row.trace_id)
@@ -163,14 +146,6 @@ def _agreement_line(row: Agreement) -> str:
     return f"  {row.dimension:<27}{row.compared:>4}{row.missing:>6}{kappa:>8}{difference:>8}{rank:>11}{slope:>14}"
 
 
-@asynccontextmanager
-async def _collector(context: Context) -> AsyncIterator[Collector]:
-    from collector.opening import open_collector  # pydantic, orjson and the store: 300 ms
-
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
-        yield collector
-
-
 async def _closed(collector: Collector, trace_id: str) -> TraceRow:
     row = await find_row(collector.store, trace_id)
     if row.status == "open":
@@ -178,16 +153,21 @@ async def _closed(collector: Collector, trace_id: str) -> TraceRow:
     return row
 
 
-def _judge(context: Context, *, record: str | None) -> tuple[Judge | None, str]:
+def find_judge(context: Context, *, record: str | None = None) -> ChosenJudge:
+    """The judge that the settings name, or why there is none."""
     from collector.judge.models import LocalPace
     from collector.judge.rubric_judge import choose_judge
 
     settings = context.settings()
     pace = LocalPace(float(settings.get("judge.per_minute")))
-    path = context.folder / Path(record).expanduser() if record else None
-    chosen = choose_judge(settings, context.environ, pace=pace, record=path)
-    judge: RubricJudge | None = chosen.judge
-    return judge, chosen.why
+    return choose_judge(settings, context.environ, pace=pace, record=context.path(record) if record else None)
+
+
+def _needed_judge(context: Context, *, record: str | None = None) -> RubricJudge:
+    judge, why = find_judge(context, record=record)
+    if judge is None:
+        raise ConfigError("there is no judge", why=why, next_step="export ANTHROPIC_API_KEY, or set judge.recording")
+    return judge
 
 
 def _clean(context: Context) -> Callable[[str], str]:

@@ -6,9 +6,11 @@ from argparse import Namespace
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from repl.commands.captures.collector import find_row
+from repl.commands.captures.collector import find_row, opened_collector
+from repl.commands.captures.judge import find_judge
 from repl.exit_codes import code_of
 from repl.present.text import age_text, count_text, one_line
+from tracer.clock import now_epoch_ms
 from tracer.errors import LockedError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -30,13 +32,11 @@ _VERDICTS: Final = {
 
 
 async def qa(context: Context, arguments: Namespace) -> int:
-    from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms
     from collector.qa.pipeline import assign_profile, note_alternatives, request_step, run_qa
     from collector.qa.sandbox.choose import SandboxChooser
     from collector.qa.settings import qa_settings
 
-    settings = context.settings()
-    chosen = qa_settings(settings, cache=context.state_dir.root / "qa-cache")
+    chosen = qa_settings(context.settings(), cache=context.state_dir.root / "qa-cache")
     profile = _profile(context, arguments.profile)
     given = _alternatives(context, arguments.alternative or ())
     if given and arguments.where is not None:
@@ -45,8 +45,8 @@ async def qa(context: Context, arguments: Namespace) -> int:
         raise UsageError("a trace and --where exclude each other", next_step="give one of them")
     results: list[dict[str, Any]] = []
     held: list[LockedError] = []
-    async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
-        judge, why = _judge(context)
+    async with opened_collector(context, create=True) as collector:
+        judge, why = find_judge(context)
         sandbox = SandboxChooser(chosen.sandbox, pull=chosen.pull)
         try:
             for trace_id in await _chosen(collector, arguments):
@@ -153,15 +153,6 @@ async def find_capture(collector: Collector, text: str | None) -> str:
     raise NotFoundError("no capture is stored here", next_step="pm capture list")
 
 
-def _judge(context: Context) -> tuple[Any, str]:
-    from collector.judge.models import LocalPace
-    from collector.judge.rubric_judge import choose_judge
-
-    settings = context.settings()
-    chosen = choose_judge(settings, context.environ, pace=LocalPace(float(settings.get("judge.per_minute"))))
-    return chosen.judge, chosen.why
-
-
 def print_results(context: Context, shown: dict[str, Any], *, table: bool) -> None:
     """Print a trace's `qa`: schema, proof and scores; with `table` every test."""
     output, tests = context.output, shown["tests"]
@@ -212,11 +203,10 @@ def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> Non
         output.line("        * in a file that the fix changed")
 
 
-async def show(context: Context, arguments: Namespace) -> int:
+async def show(context: Context, arguments: Namespace) -> None:
     from collector.final.document import shown_qa
-    from collector.opening import open_collector  # as in `capture_qa`
 
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+    async with opened_collector(context, create=True) as collector:
         trace_id = await find_capture(collector, arguments.trace)
         row = await collector.row(trace_id)
         found = shown_qa(await collector.store.qa_facts(trace_id))
@@ -226,15 +216,12 @@ async def show(context: Context, arguments: Namespace) -> int:
     else:
         print_results(context, found, table=arguments.table)
     context.output.result("capture qa show", {"trace_id": trace_id, "status": row.status, "qa": found})
-    return 0
 
 
-async def status(context: Context, arguments: Namespace) -> int:
+async def status(context: Context, arguments: Namespace) -> None:
     from collector.final.qa_facts import STEPS, StepFacts
-    from collector.opening import open_collector
-    from tracer.clock import now_epoch_ms
 
-    async with open_collector(context.state_dir, context.settings(), environ=context.environ) as collector:
+    async with opened_collector(context, create=True) as collector:
         trace_id = await find_capture(collector, arguments.trace)
         row = await collector.row(trace_id)
         facts = StepFacts(await collector.store.qa_facts(trace_id))
@@ -247,7 +234,6 @@ async def status(context: Context, arguments: Namespace) -> int:
     if row.status != "complete" or any(step["state"] == "due again" for step in steps):
         context.output.note(_next(trace_id, row.status))
     context.output.result("capture qa status", {"trace_id": trace_id, "status": row.status, "steps": steps})
-    return 0
 
 
 def _state(facts: StepFacts, step: Step) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from collector.client.api import CollectorClient
 from collector.client.events import acceptable
 from collector.client.spool import Draft, Spool, find_spool, gone_name, list_spools
 from collector.recorder.begin import begin_capture, check_store, create_request, environment_hash, open_repository
@@ -18,8 +19,8 @@ from collector.recorder.consent import Consent
 from collector.recorder.editor import LINK, plugin_source
 from collector.recorder.files import FileTracker
 from collector.recorder.scribe import Scribe
-from collector.recorder.session import RECORDING, Ended, close_interrupted, record_session, request_stop
-from collector.recorder.shell_marks import find_shell
+from collector.recorder.session import RECORDING, close_interrupted, record_session, request_stop
+from collector.recorder.shell_marks import Shell, find_shell
 from collector.recorder.watcher import left_out_by
 from collector.recorder.writer import Acts, ScribeOptions
 from repl.commands.captures.capture import prune_by_itself, send_now, spool_state
@@ -33,23 +34,22 @@ from repl.commands.captures.consent import (
     whole_lines,
 )
 from repl.commands.captures.server import capture_redactor, client_for, named_server, server_address
+from repl.context import Context
 from repl.present.text import count_text, escape
+from runner.workspace.git.repository import Git
 from tracer.durable import output_file
 from tracer.errors import ConflictError, NotFoundError, PmError, RecordError, UsageError
-
-if TYPE_CHECKING:
-    from collector.recorder.shell_marks import Shell
-    from repl.context import Context
-    from runner.workspace.git.repository import Git
+from tracer.redaction.marks import load_key
 
 
-async def record(context: Context, arguments: Namespace) -> int:
-    from tracer.redaction.marks import load_key
-
+async def record(context: Context, arguments: Namespace) -> None:
     if arguments.plugin:
         context.output.lines(plugin_source(arguments.plugin).splitlines())
-        return 0
-    _refuse_nesting(context)
+        return
+    if (around := _around(context)) is not None:
+        why = f"recording {around.folder.name[:8]}"
+        next_step = "exit ends it; pm record status shows it"
+        raise UsageError("this shell is being recorded already", why=why, next_step=next_step)
     shell = find_shell(arguments.shell or "", context.environ)
     git = open_repository(context.folder)
     context.state_dir.ensure()
@@ -58,7 +58,6 @@ async def record(context: Context, arguments: Namespace) -> int:
     store = arguments.store or "redacted"
     check_store(store, person.consent)
     address = named_server(context, arguments)
-    key = load_key(context.state_root)
     request = create_request(
         git,
         bug=bug_from(context, arguments, default_title=f"bug fix session in {git.top.name}"),
@@ -66,7 +65,7 @@ async def record(context: Context, arguments: Namespace) -> int:
         store=store,
         mode="incremental" if arguments.live else "batch",
         environ=context.environ,
-        key=key,
+        key=load_key(context.state_root),
     )
     spool = begin_capture(
         context.state_root,
@@ -76,22 +75,21 @@ async def record(context: Context, arguments: Namespace) -> int:
         redactor=capture_redactor(context),
         shell=shell.name,
     )
-    return await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording")
+    await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording")
 
 
 async def record_into(
     context: Context, arguments: Namespace, *, spool: Spool, git: Git, shell: Shell, greet: str
-) -> int:
+) -> None:
     """Record a shell into `spool`, show what would be sent, and send it if that is wanted."""
     options = options_for(context, spool, git, shell=shell.name)
     _greet(context, spool, greet, live=arguments.live)
-    if arguments.live:
-        async with client_for(context, arguments, spool=spool, patience_s=1.0) as client:
-            if not client.token and not spool.ingest_key:
-                context.output.note(f"nothing is sent meanwhile: no key for {client.address} (PM_CAPTURE_TOKEN)")
-            ended = await _run(context, spool, git, shell, options, client)
-    else:
-        ended = await _run(context, spool, git, shell, options, None)
+    live = client_for(context, arguments, spool=spool, patience_s=1.0) if arguments.live else nullcontext()
+    async with live as client:
+        if client is not None and not client.token and not spool.ingest_key:
+            context.output.note(f"nothing is sent meanwhile: no key for {client.address} (PM_CAPTURE_TOKEN)")
+        cwd, environ = str(context.folder), dict(context.environ)
+        ended = await record_session(spool, git, shell, cwd=cwd, options=options, environ=environ, client=client)
     if not ended.marked:
         context.output.note("the shell gave no sign of its commands: does its start-up file start another shell?")
     if ended.failed is not None:
@@ -103,15 +101,6 @@ async def record_into(
         raise ended.failed
     await _after(context, arguments, spool)
     context.output.result("record", {"trace_id": spool.trace_id, "shell_status": ended.status, **spool_state(spool)})
-    return 0
-
-
-async def _run(
-    context: Context, spool: Spool, git: Git, shell: Shell, options: ScribeOptions, client: CollectorClient | None
-) -> Ended:
-    return await record_session(
-        spool, git, shell, cwd=str(context.folder), options=options, environ=dict(context.environ), client=client
-    )
 
 
 def _greet(context: Context, spool: Spool, greet: str, *, live: bool) -> None:
@@ -152,10 +141,6 @@ async def _after(context: Context, arguments: Namespace, spool: Spool) -> None:
 
 def options_for(context: Context, spool: Spool, git: Git, *, shell: str) -> ScribeOptions:
     """How this spool is written: its mode and consent, and the settings."""
-    from dataclasses import replace
-
-    from tracer.redaction.marks import load_key
-
     request, settings = spool.header["request"], context.settings()
     flags = request["developer"]["consent_flags"]
     redactor = None
@@ -178,78 +163,61 @@ def options_for(context: Context, spool: Spool, git: Git, *, shell: str) -> Scri
 
 def running_here(context: Context) -> Spool | None:
     """The recording around this process (its shell's), or the one that runs with this state directory."""
-    from collector.client.spool import list_spools
+    here = (spool for spool in list_spools(context.state_root) if spool.recorder is not None)
+    return _around(context) or next(here, None)
 
+
+def _around(context: Context) -> Spool | None:
+    """The recording of the shell that this process runs in."""
     around = context.environ.get(RECORDING)
-    if around and Path(around).is_dir():
-        spool = Spool.open(Path(around))
-        if spool.recorder is not None:
-            return spool
-    return next((spool for spool in list_spools(context.state_root) if spool.recorder is not None), None)
+    spool = Spool.open(Path(around)) if around and Path(around).is_dir() else None
+    return spool if spool is not None and spool.recorder is not None else None
 
 
-def _refuse_nesting(context: Context) -> None:
-    around = context.environ.get(RECORDING)
-    if not around or not Path(around).is_dir() or Spool.open(Path(around)).recorder is None:
-        return
-    raise UsageError(
-        "this shell is being recorded already",
-        why=f"recording {os.path.basename(around)[:8]}",  # noqa: PTH119 - a name
-        next_step="exit ends it; pm record status shows it",
-    )
-
-
-def _running(context: Context) -> Spool:
+def _running(context: Context, *, meanwhile: str = "") -> Spool:
+    """The recording that runs here; `meanwhile` says what a pause keeps a command from."""
     spool = running_here(context)
     if spool is None:
         raise NotFoundError("no recording runs here", next_step="pm record begins one")
+    if meanwhile and spool.paused:
+        raise ConflictError("the recording is paused", why=f"{meanwhile} meanwhile", next_step="pm record resume")
     return spool
 
 
 def _chosen(context: Context, arguments: Namespace) -> Spool:
     if getattr(arguments, "trace", None):
         return find_spool(context.state_root, arguments.trace)
-    spool = running_here(context)
-    if spool is None:
-        spool = next((each for each in list_spools(context.state_root) if each.header.get("kind") == "recording"), None)
+    recorded = (each for each in list_spools(context.state_root) if each.header.get("kind") == "recording")
+    spool = running_here(context) or next(recorded, None)
     if spool is None:
         raise NotFoundError("no recording in this project", next_step="pm record begins one")
     return spool
 
 
-def think(context: Context, arguments: Namespace) -> int:
+def think(context: Context, arguments: Namespace) -> None:
     text = " ".join(arguments.text).strip()
     if not text:
         raise UsageError("a thought needs words", next_step='pm think "the cart is None after logout"')
-    spool = _running(context)
-    if spool.paused:
-        raise ConflictError("the recording is paused", why="nothing is noted meanwhile", next_step="pm record resume")
-    links = list(arguments.link or ()) or _last_events(spool)
-    redactor = None
+    spool = _running(context, meanwhile="nothing is noted")
     if spool.header["request"].get("store") != "raw":
-        from repl.commands.captures.server import capture_redactor
-
-        redactor = capture_redactor(context)
-        text = redactor.redact_text(text)[0]
-    payload = {"content": text, "kind": arguments.kind or "interpretation", "links_to": _checked_links(spool, links)}
+        text = capture_redactor(context).redact_text(text)[0]
+    links = _links(spool, arguments.link or ())
+    payload = {"content": text, "kind": arguments.kind or "interpretation", "links_to": links}
     event = spool.append([Draft(type="thought", payload=payload)])[0]
-    context.output.line(f"noted as {payload['kind']}, linked to {count_text(len(payload['links_to']), 'event')}")
+    context.output.line(f"noted as {payload['kind']}, linked to {count_text(len(links), 'event')}")
     context.output.result("think", {"event_id": event["event_id"], "seq": event["seq"], **payload})
-    return 0
 
 
-def _last_events(spool: Spool) -> list[str]:
-    acts = Acts()
-    for line in spool.lines():
-        acts.see(orjson.loads(line.raw))
-    return acts.links()
-
-
-def _checked_links(spool: Spool, links: list[str]) -> list[str]:
-    """Full ids of the events that `links` name (by id, its beginning, or seq)."""
+def _links(spool: Spool, named: Sequence[str]) -> list[str]:
+    """Full ids of the events that `named` name (by id, its beginning, or seq), else of the last ones."""
     events = [orjson.loads(line.raw) for line in spool.lines()]
+    if not named:
+        acts = Acts()
+        for event in events:
+            acts.see(event)
+        return acts.links()
     found = []
-    for link in links:
+    for link in named:
         match = next(
             (each["event_id"] for each in events if each["event_id"].startswith(link) or str(each["seq"]) == link), None
         )
@@ -259,10 +227,8 @@ def _checked_links(spool: Spool, links: list[str]) -> list[str]:
     return found
 
 
-def snapshot(context: Context, arguments: Namespace) -> int:
-    spool = _running(context)
-    if spool.paused:
-        raise ConflictError("the recording is paused", why="nothing is kept meanwhile", next_step="pm record resume")
+def snapshot(context: Context, arguments: Namespace) -> None:
+    spool = _running(context, meanwhile="nothing is kept")
     git = open_repository(context.folder)
     options = options_for(context, spool, git, shell=str(spool.header.get("shell") or "bash"))
     scribe = Scribe(spool, git, options, tell=context.output.note)
@@ -272,7 +238,6 @@ def snapshot(context: Context, arguments: Namespace) -> int:
     if not drafts:
         context.output.note("no file was touched yet: name one   pm snapshot src/a.py")
     context.output.result("snapshot", {"files": [draft["payload"]["file_path"] for draft in drafts]})
-    return 0
 
 
 def _snapshot(spool: Spool, files: FileTracker, named: list[str]) -> list[dict[str, Any]]:
@@ -297,15 +262,14 @@ def _relative(git: Git, context: Context, path: str) -> str:
         raise UsageError(f"{path!r} lies outside the repository", next_step="name a file of it") from error
 
 
-def pause(context: Context, _arguments: Namespace) -> int:
+def pause(context: Context, _arguments: Namespace) -> None:
     spool = _running(context)
     spool.pause(on=True)
     context.output.line(f"paused {spool.trace_id[:8]}: nothing is recorded until pm record resume")
     context.output.result("record pause", {"trace_id": spool.trace_id, **spool_state(spool)})
-    return 0
 
 
-async def resume(context: Context, arguments: Namespace) -> int:
+async def resume(context: Context, arguments: Namespace) -> None:
     running = running_here(context)
     if running is not None:
         if not running.paused:
@@ -313,7 +277,7 @@ async def resume(context: Context, arguments: Namespace) -> int:
         running.pause(on=False)
         context.output.line(f"recording {running.trace_id[:8]} again; edits made meanwhile count as one each")
         context.output.result("record resume", {"trace_id": running.trace_id, **spool_state(running)})
-        return 0
+        return
     spool = _chosen(context, arguments)
     if spool.sent.finalized:
         raise ConflictError(
@@ -322,19 +286,18 @@ async def resume(context: Context, arguments: Namespace) -> int:
     git = open_repository(context.folder)
     shell = find_shell(arguments.shell or str(spool.header.get("shell") or ""), context.environ)
     spool.pause(on=False)
-    return await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording again")
+    await record_into(context, arguments, spool=spool, git=git, shell=shell, greet="recording again")
 
 
-def stop(context: Context, _arguments: Namespace) -> int:
+def stop(context: Context, _arguments: Namespace) -> None:
     spool = _running(context)
     if not request_stop(spool):
         raise RecordError("the recorder does not answer", why="it runs on another machine or as another user")
     context.output.line(f"{spool.trace_id[:8]} ends")
     context.output.result("record stop", {"trace_id": spool.trace_id})
-    return 0
 
 
-def status(context: Context, arguments: Namespace) -> int:
+def status(context: Context, arguments: Namespace) -> None:
     spool = _chosen(context, arguments)
     state = spool_state(spool)
     title = spool.header["request"]["task"]["bug_report"]["title"]
@@ -346,10 +309,9 @@ def status(context: Context, arguments: Namespace) -> int:
     if state["state"] == "open":
         context.output.line("  cut off before its end: pm record resume goes on, pm record upload sends it")
     context.output.result("record status", {"trace_id": spool.trace_id, "title": title, "socket": socket, **state})
-    return 0
 
 
-def preview(context: Context, arguments: Namespace) -> int:
+def preview(context: Context, arguments: Namespace) -> None:
     spool = _chosen(context, arguments)
     if arguments.full:
         for line in spool.lines():
@@ -358,10 +320,9 @@ def preview(context: Context, arguments: Namespace) -> int:
     else:
         context.output.lines(preview_lines(spool))
     context.output.result("record preview", preview_fields(spool))
-    return 0
 
 
-async def upload(context: Context, arguments: Namespace) -> int:
+async def upload(context: Context, arguments: Namespace) -> None:
     spool = _chosen(context, arguments)
     if spool.recorder is not None:
         raise ConflictError(
@@ -373,12 +334,11 @@ async def upload(context: Context, arguments: Namespace) -> int:
         if close_interrupted(spool, git, options, tell=context.output.note):
             context.output.note(f"{spool.trace_id[:8]} was cut off: closed as the files are now")
     sending = await send_now(context, arguments, spool)
-    fields = {"trace_id": spool.trace_id, "accepted": sending.accepted, "duplicates": sending.duplicates}
-    context.output.result("record upload", {**fields, **spool_state(spool)})
-    return 0
+    sent = {"accepted": sending.accepted, "duplicates": sending.duplicates}
+    context.output.result("record upload", {"trace_id": spool.trace_id, **sent, **spool_state(spool)})
 
 
-def profile(context: Context, arguments: Namespace) -> int:
+def profile(context: Context, arguments: Namespace) -> None:
     """Propose how the repository is tested, from the test runs of a recording."""
     from collector.qa.profiles import PROFILE_FILE, Seen, profile_text, recorded_profile  # tree-sitter: 22 ms
 
@@ -398,27 +358,19 @@ def profile(context: Context, arguments: Namespace) -> int:
         context.output.note("commit it: captures are tested by the file of their base commit")
     context.output.lines(text.splitlines())
     context.output.result("record profile", found)
-    return 0
 
 
-def _confirm(context: Context, spool: Spool, state: dict[str, Any]) -> None:
-    if context.arguments.yes:
-        return
-    left = state["events"] - state["sent"]
-    if not can_ask(context):
-        raise UsageError(
-            "deleting a recording needs a yes", why=f"of its events {left} are only here", next_step="--yes"
-        )
-    if not ask_yes(context, f"Delete {spool.trace_id[:8]} with {count_text(left, 'event')} only here?", default=False):
-        raise UsageError("nothing was deleted")
-
-
-def discard(context: Context, arguments: Namespace) -> int:
+def discard(context: Context, arguments: Namespace) -> None:
     spool = find_spool(context.state_root, arguments.trace)
     if spool.recorder is not None:
         raise ConflictError(f"{spool.trace_id[:8]} is being recorded", next_step="pm record stop")
     state = spool_state(spool)
-    _confirm(context, spool, state)
+    left = state["events"] - state["sent"]
+    if not context.arguments.yes and not can_ask(context):
+        why = f"of its events {left} are only here"
+        raise UsageError("deleting a recording needs a yes", why=why, next_step="--yes")
+    if not ask_yes(context, f"Delete {spool.trace_id[:8]} with {count_text(left, 'event')} only here?", default=False):
+        raise UsageError("nothing was deleted")
     aside = gone_name(spool.folder)
     try:
         Path(spool.folder).rename(aside)
@@ -430,4 +382,3 @@ def discard(context: Context, arguments: Namespace) -> int:
     if state["sent"]:
         context.output.note(f"the collector keeps what was sent: pm capture delete {spool.trace_id}")
     context.output.result("record discard", {"trace_id": spool.trace_id, **state})
-    return 0

@@ -66,7 +66,7 @@ def _token(context: Context, arguments: Namespace, address: str) -> str:
         return str(context.environ[_TOKEN]).strip()
     named = named or context.settings().get("capture.key_file")
     if named:
-        return _read_token(context.folder / Path(str(named)).expanduser())
+        return _read_token(context.path(str(named)))
     own = context.state_root / "serve-token"
     local = any(host in address for host in ("//127.", "//localhost", "//[::1]"))
     return _read_token(own) if local and own.exists() else ""

@@ -21,13 +21,14 @@ _PAGE = 500
 _SAID = {"verified": "verified", "mismatch": "differs", "not_testable": "not testable"}
 
 
-async def verify(context: Context, arguments: Namespace) -> int:
+async def verify(context: Context, arguments: Namespace) -> None:
     if arguments.all is bool(arguments.trace):
         raise UsageError("name a trace or a file, or give --all", next_step="pm capture verify --all")
     if arguments.all:
-        return await _verify_all(context)
-    target = None if arguments.tree is None else context.folder / Path(arguments.tree).expanduser()
-    path = context.folder / Path(arguments.trace).expanduser()
+        await _verify_all(context)
+        return
+    target = None if arguments.tree is None else context.path(arguments.tree)
+    path = context.path(arguments.trace)
     report = await (_of_file(context, path, target) if path.is_file() else _of_trace(context, arguments.trace, target))
     _show(context, report, limit=_SHOWN if arguments.limit is None else arguments.limit)
     if target is not None:
@@ -35,10 +36,9 @@ async def verify(context: Context, arguments: Namespace) -> int:
     if report.status == "mismatch":
         raise _mismatch(report)
     context.output.result("capture verify", report.to_dict())
-    return 0
 
 
-async def _verify_all(context: Context) -> int:
+async def _verify_all(context: Context) -> None:
     """A line for each trace of the collector, in no more memory than a page of them; 8 where one differs."""
     counts, differing, after = Counter[str](), list[str](), None
     async with opened_collector(context) as collector:
@@ -62,7 +62,6 @@ async def _verify_all(context: Context) -> int:
         error.record_fields = fields  # type: ignore[attr-defined]  # as in _mismatch
         raise error
     context.output.result("capture verify", fields)
-    return 0
 
 
 async def _of_trace(context: Context, selector: str, target: Path | None) -> Report:

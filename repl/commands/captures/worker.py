@@ -7,19 +7,15 @@ import signal
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from repl.context import Context
 from tracer.errors import UsageError
 from tracer.settings.layers import mistyped_variables
-
-if TYPE_CHECKING:
-    from repl.context import Context
 
 _RENEW_S = 5.0
 
 
-async def worker(context: Context, arguments: Namespace) -> int:
+async def worker(context: Context, arguments: Namespace) -> None:
     from collector.work.worker import work_from_queue  # the store, the sandbox, the queue: 900 ms
 
     if arguments.parallel is not None and arguments.parallel < 1:
@@ -39,7 +35,6 @@ async def worker(context: Context, arguments: Namespace) -> int:
             started=lambda: context.output.note("working; Ctrl+C finishes what is under way"),
         )
     context.output.result("admin worker", {"ended": True})
-    return 0
 
 
 @asynccontextmanager
@@ -48,7 +43,7 @@ async def _alive(context: Context, name: str | None) -> AsyncIterator[None]:
     if not name:
         yield
         return
-    path = context.folder / Path(name).expanduser()
+    path = context.path(name)
 
     async def renew() -> None:
         while True:

@@ -13,7 +13,8 @@ from repl.present.text import count_text, escape
 from runner.workspace.changes import Changes, is_excluded
 from runner.workspace.git.repository import Beside
 from runner.workspace.git.since import Tree, note_output
-from tracer.errors import LimitError, NotAcceptedError, PmError, UsageError
+from tracer.durable import output_file
+from tracer.errors import LimitError, NotAcceptedError, UsageError
 from tracer.facts import CheckChoice, TestRun
 from tracer.unified_diff import count_files
 from tracer.verification import tests_text, unverified_text
@@ -102,7 +103,7 @@ async def _full(context: Context, arguments: Namespace) -> int:
         options, whole = settings.family("criteria.options"), bool(arguments.write_baseline)
         gated = judge_fast(wanted.changes, options=options, known=known, of_task=wanted.of_task, whole=whole)
         return _close(context, arguments, wanted, gated, began=began)
-    given = {kind: " && ".join(getattr(arguments, kind) or ()) or None for kind in ("test", "lint", "typecheck")}
+    given = {kind: " && ".join(getattr(arguments, kind) or ()) for kind in ("test", "lint", "typecheck")}
     found = {} if not arguments.since else _commands_of_base(context, arguments, settings)
     request = task_request(
         "",
@@ -206,10 +207,10 @@ def _close(context: Context, arguments: Namespace, wanted: Wanted, gated: Gated,
 
     output, verdict, code = context.output, gated.verdict, gated.exit_code
     if arguments.write_baseline:
-        return _write_baseline(context, arguments, verdict.issues if wanted.changes.files else ())
+        _write_baseline(context, arguments, verdict.issues if wanted.changes.files else ())
+        return 0
     files = [one._asdict() for one in count_files(wanted.changes.diff, wanted.changes.paths)]
-    nothing = not wanted.changes.files
-    if nothing:
+    if not wanted.changes.files:
         why = f"nothing differs from {arguments.since or 'HEAD'}" if not wanted.of_task else "nothing was changed"
         raise LimitError(f"not verified: {why}", why="there is no change to judge", next_step="pm gate --since REV")
     against = {"since": wanted.since} if wanted.since else {}
@@ -243,10 +244,8 @@ def _close(context: Context, arguments: Namespace, wanted: Wanted, gated: Gated,
         output.result("gate", fields)
         return 0
     failed = next((str(one["id"]) for one in verdict.criteria_results if not one["passed"]), "Q7")
-    error: PmError = (
-        NotAcceptedError(told, next_step=f"pm criteria explain {failed}") if code == 1 else LimitError(told)
-    )
-    output.failure("gate", error, code, fields)
+    refused = NotAcceptedError(told, next_step=f"pm criteria explain {failed}")
+    output.failure("gate", refused if code == 1 else LimitError(told), code, fields)
     return code
 
 
@@ -288,8 +287,6 @@ def _formed(form: str, fields: Mapping[str, Any]) -> str:
 
 
 def _write(context: Context, path: Path, text: str) -> None:
-    from tracer.durable import output_file
-
     try:
         with output_file(path, 0o644) as file:
             file.write(text.encode())
@@ -299,7 +296,7 @@ def _write(context: Context, path: Path, text: str) -> None:
     context.output.detail(str(path))
 
 
-def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Mapping[str, Any]]) -> int:
+def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Mapping[str, Any]]) -> None:
     """No verdict: what is found is known from now on, so there is nothing that could fail."""
     from runner.change_gate import write_marks
 
@@ -308,7 +305,6 @@ def _write_baseline(context: Context, arguments: Namespace, issues: Sequence[Map
     note_output(path)
     context.output.line(f"{count_text(count, 'finding')} written to {escape(arguments.write_baseline)}")
     context.output.result("gate", {"path": str(path), "known": count, "issues": list(issues)})
-    return 0
 
 
 def _status(context: Context, arguments: Namespace) -> int:

@@ -16,9 +16,10 @@ from repl.present.text import count_text
 from runner.change_gate import fact_of, judge_fast, record, records
 from runner.hosts import HOSTS, Call, Host, Reply, read_call
 from tracer.errors import LockedError, NotFoundError, PmError
+from tracer.facts import CheckChoice, CriterionResult, Issue
 from tracer.redaction.cuts import beginning
 from tracer.statedir import StateDir
-from tracer.verification import unverified_text
+from tracer.verification import tests_text, unverified_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,7 +148,6 @@ class _Hook:
         """The request, with the commands that are found before the agent can change what they are found by."""
         from repl.task_request import task_request
         from runner.checks.commands import detect_commands
-        from tracer.facts import CheckChoice
 
         settings, folder = self._context.settings(), self._state.project
         kind = "question" if self._call.prompt.startswith(_OWN) else "auto"
@@ -285,8 +285,6 @@ def _commands(listed: Mapping[str, Any]) -> Mapping[CommandKind, str]:
 
 def _told(outcome: TaskOutcome) -> str:
     """How a hosted task stands, in one line."""
-    from tracer.verification import tests_text
-
     unverified = unverified_text(outcome.not_verified)
     if outcome.status == "COMPLETE" and not outcome.files:
         return "answered, nothing was changed"
@@ -303,7 +301,6 @@ def _told(outcome: TaskOutcome) -> str:
 
 def _rejection(verdict: Any) -> str:
     from runner.core.decide_loop import modification_prompt
-    from tracer.facts import CriterionResult, Issue
 
     results = [CriterionResult(one) for one in verdict.criteria_results]
     issues = [Issue(one) for one in verdict.issues]

@@ -5,18 +5,15 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from difflib import unified_diff
-from typing import TYPE_CHECKING
 
+from repl.context import Context
 from repl.present.text import escape
 from runner.hosts import HOSTS, Host
 from tracer.errors import UsageError
 from tracer.settings.hook_files import HookPlan, hook_command, plan_install, plan_uninstall, write_plan
 
-if TYPE_CHECKING:
-    from repl.context import Context
 
-
-def install(context: Context, arguments: Namespace) -> int:
+def install(context: Context, arguments: Namespace) -> None:
     host, user = _host(arguments)
     command = hook_command(_mark(host), bare=not user)
     path = host.path(context.state_dir.project, context.environ, user=user)
@@ -26,17 +23,16 @@ def install(context: Context, arguments: Namespace) -> int:
         plan = plan._replace(mode=0o644)  # it is there to be committed
         if not command.startswith("pm "):
             context.output.note(f"no pm is on PATH: {escape(command)} works on this machine alone, do not commit it")
-    code = apply_plan(context, arguments, plan, "installed")
+    apply_plan(context, arguments, plan, "installed")
     if host.note:
         context.output.note(f"next:  {host.note}")
-    return code
 
 
-def uninstall(context: Context, arguments: Namespace) -> int:
+def uninstall(context: Context, arguments: Namespace) -> None:
     host, user = _host(arguments)
     path = host.path(context.state_dir.project, context.environ, user=user)
     plan = plan_uninstall(path, mark=_mark(host), frame=host.frame, environ=context.environ)
-    return apply_plan(context, arguments, plan, "removed")
+    apply_plan(context, arguments, plan, "removed")
 
 
 def _host(arguments: Namespace) -> tuple[Host, bool]:
@@ -49,23 +45,22 @@ def _mark(host: Host) -> str:
     return f"gate hook {host.name}"
 
 
-def apply_plan(context: Context, arguments: Namespace, plan: HookPlan, word: str) -> int:
+def apply_plan(context: Context, arguments: Namespace, plan: HookPlan, word: str) -> None:
     output = context.output
     if not plan.changes:
         output.line(f"nothing to change in {plan.path}")
         output.result(context.command, {"path": str(plan.path), "changed": False})
-        return 0
+        return
     before, after = (plan.before or "").splitlines(), (plan.after or "").splitlines()
     for line in unified_diff(before, after, str(plan.path), f"{plan.path} (new)", lineterm=""):
         output.note(escape(line))
     if not arguments.yes and not _agreed(context, arguments):
         output.line("nothing was written")
         output.result(context.command, {"path": str(plan.path), "changed": False})
-        return 0
+        return
     write_plan(plan)
     output.line(f"hook {word}: {plan.path}")
     output.result(context.command, {"path": str(plan.path), "changed": True})
-    return 0
 
 
 def _agreed(context: Context, arguments: Namespace) -> bool:

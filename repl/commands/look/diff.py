@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from repl.context import Context
 from repl.present.blocks import Block
 from repl.present.changed_files import files_text
 from repl.present.output import Output
@@ -14,9 +15,6 @@ from tracer.blobs import DirectoryBlobs
 from tracer.errors import NotFoundError
 from tracer.facts import Entry, FinalSummary, LlmResponse
 from tracer.journal.reading import scan
-
-if TYPE_CHECKING:
-    from repl.context import Context
 
 
 def side_by_side(diff: bytes, output: Output) -> list[str]:
@@ -79,7 +77,7 @@ class _Part(NamedTuple):
     blob: str | None
 
 
-def diff(context: Context, arguments: Namespace) -> int:
+def diff(context: Context, arguments: Namespace) -> None:
     task = context.task(arguments.task)
     entries = scan(task.path).entries
     parts = _parts(entries, arguments.iteration)
@@ -98,10 +96,9 @@ def diff(context: Context, arguments: Namespace) -> int:
     if not any(record["diff"] for record in records):
         output.note(f"{task.task_id} changed no file")
     output.result("diff", {"task_id": task.task_id, "parts": records})
-    return 0
 
 
-def files(context: Context, arguments: Namespace) -> int:
+def files(context: Context, arguments: Namespace) -> None:
     task = context.task(arguments.task)
     entries = scan(task.path).entries
     parts = _parts(entries, arguments.iteration, every=True)
@@ -112,7 +109,6 @@ def files(context: Context, arguments: Namespace) -> int:
     if not parts:
         context.output.note(f"{task.task_id} has no answer yet")
     context.output.result("files", {"task_id": task.task_id, "parts": [part._asdict() for part in parts]})
-    return 0
 
 
 def _refuse_missing(task_id: str, entries: list[Entry], iteration: int | None, parts: list[_Part]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -12,14 +11,13 @@ from tracer.durable import output_file
 from tracer.errors import RecordError, UsageError
 
 
-async def export(context: Context, arguments: Namespace) -> int:
+async def export(context: Context, arguments: Namespace) -> None:
     from service.export import ExportFormat, export_task  # jinja2: 100 ms, paid by this command alone
 
     ref = context.task(arguments.task)
     redactor = context.redactor(project_root=context.folder, rewrite_paths=True, truncate=False)
     form: ExportFormat = arguments.format or arguments.kind or "md"
     exported = await asyncio.to_thread(export_task, context.state_dir, ref, form=form, redactor=redactor)
-    fields = {"format": form, "redactions": exported.redactions}
     replaced = sum(exported.redactions.values())
     told = [f"{replaced} secrets or paths were replaced in this copy"] if replaced else []
     if arguments.output == "-":
@@ -28,20 +26,17 @@ async def export(context: Context, arguments: Namespace) -> int:
         context.output.data(exported.text.encode())
         for text in told:
             context.output.note(text)
-        return 0
-    target = Path(arguments.output).expanduser() if arguments.output else Path(f"{ref.task_id}.{form}")
-    path = target if target.is_absolute() else context.folder / target
+        return
+    path = context.path(arguments.output or f"{ref.task_id}.{form}")
     try:
         await asyncio.to_thread(_write, path, exported.text)
     except OSError as error:
-        raise RecordError(
-            f"cannot write {os.fspath(path)!r}", why=str(error), next_step="name another file with -o"
-        ) from error
-    context.output.line(os.fspath(path))
+        next_step = "name another file with -o"
+        raise RecordError(f"cannot write {str(path)!r}", why=str(error), next_step=next_step) from error
+    context.output.line(str(path))
     for text in told:
         context.output.note(text)
-    context.output.result("export", {"path": os.fspath(path), **fields})
-    return 0
+    context.output.result("export", {"path": str(path), "format": form, "redactions": exported.redactions})
 
 
 def _write(path: Path, text: str) -> None:

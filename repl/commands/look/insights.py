@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 from argparse import Namespace
+from collections.abc import Iterable
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from repl.context import Context
 from repl.present.text import count_text, escape, one_line, width_cut
 from tracer.clock import seconds_text, since_iso
 from tracer.errors import NotFoundError, UsageError
-from tracer.insights.agentic_trace import judgments, read_agentic, task_run
+from tracer.insights.agentic_trace import Trace, judgments, read_agentic, task_run, trace_of_capture
+from tracer.insights.loops import Loop
 from tracer.insights.report import (
     TOO_FEW,
     Comparison,
@@ -27,13 +30,6 @@ from tracer.insights.report import (
     insights,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from repl.context import Context
-    from tracer.insights.agentic_trace import Trace
-    from tracer.insights.loops import Loop
-
 _NEWEST = 200
 _SHOWN = 10
 _ARGS = 60
@@ -42,7 +38,7 @@ _TASK = re.compile(r"task-\S+|#?\d{1,5}")
 _SHA = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})")
 
 
-def show_insights(context: Context, arguments: Namespace) -> int:
+def show_insights(context: Context, arguments: Namespace) -> None:
     since = since_iso(arguments.since) if arguments.since else None
     if arguments.traces:
         if since or arguments.op:
@@ -59,7 +55,6 @@ def show_insights(context: Context, arguments: Namespace) -> int:
     if not told.traces:
         context.output.note("  next:  pm distill --latest   makes the trace of an agent's own session")
     context.output.result("sessions insights", told.to_dict())
-    return 0
 
 
 def _newest(context: Context, since: str | None, operation: str | None) -> list[Path]:
@@ -71,13 +66,12 @@ def _newest(context: Context, since: str | None, operation: str | None) -> list[
     return [Path(row.path) for row in rows[:_NEWEST]]
 
 
-def show_session(context: Context, arguments: Namespace) -> int:
+def show_session(context: Context, arguments: Namespace) -> None:
     traces = [read_agentic(path) for path in named_traces(context, arguments.trace)]
     for trace in traces:
         context.output.lines(_told(trace, whole=arguments.thoughts))
     shown = [{"name": it.name, "meta": dict(it.meta), "steps": [asdict(step) for step in it.steps]} for it in traces]
     context.output.result("sessions show", {"traces": shown})
-    return 0
 
 
 def _told(trace: Trace, *, whole: bool) -> list[str]:
@@ -105,7 +99,7 @@ def _told(trace: Trace, *, whole: bool) -> list[str]:
 def named_traces(context: Context, name: str) -> list[Path]:
     """The traces `name` means: a file, or a name (wildcards allowed) in the folder of agentic traces."""
     folder = context.state_dir.agentic_traces
-    for path in (context.folder / Path(name).expanduser(), folder / Path(name).name):
+    for path in (context.path(name), folder / Path(name).name):
         if path.is_file():
             return [path]
     found = [path for path in sorted(folder.glob("*.jsonl")) if fnmatchcase(path.name, f"{name}*")]
@@ -167,12 +161,11 @@ def _call(tool: str, args: str) -> str:
     return f"{one_line(tool)}  {width_cut(one_line(args), _ARGS)}"
 
 
-async def compare_runs(context: Context, arguments: Namespace) -> int:
+async def compare_runs(context: Context, arguments: Namespace) -> None:
     a, b = [await _side(context, name) for name in (arguments.a, arguments.b)]
     told = compare(a, b)
     _print_comparison(context, told, arguments.a, arguments.b)
     context.output.result("compare", told.to_dict())
-    return 0
 
 
 async def _side(context: Context, name: str) -> list[Trace]:
@@ -190,7 +183,6 @@ async def _captured(context: Context, name: str) -> Trace | None:
 
     from collector.client.spool import find_spool
     from repl.commands.captures.collector import find_row, opened_collector
-    from tracer.insights.agentic_trace import trace_of_capture
 
     try:
         path = find_spool(context.state_root, name).events_path

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from typing import TYPE_CHECKING
 
+from repl.context import Context
 from repl.present.text import count_text, one_line, size_text
 from runner.workspace.git.refs import release_baselines
 from tracer.journal.gc import apply_gc, apply_prune, parse_age, plan_gc, plan_prune
 
-if TYPE_CHECKING:
-    from repl.context import Context
-
 _SHOWN = 20
 
 
-def prune(context: Context, arguments: Namespace) -> int:
+def prune(context: Context, arguments: Namespace) -> None:
     age = parse_age(arguments.older_than) if arguments.older_than else None
     plan = plan_prune(context.state_dir, older_than_ms=age, keep=arguments.keep)
     output = context.output
@@ -40,10 +37,9 @@ def prune(context: Context, arguments: Namespace) -> int:
     output.result(
         "admin prune tasks", {"dry_run": not arguments.yes, "tasks": names, "bytes": freed, "kept": plan.kept}
     )
-    return 0
 
 
-def gc(context: Context, arguments: Namespace) -> int:
+def gc(context: Context, arguments: Namespace) -> None:
     plan = plan_gc(context.state_dir)
     output = context.output
     going = [*plan.blobs, *plan.leftovers]
@@ -59,4 +55,3 @@ def gc(context: Context, arguments: Namespace) -> int:
     output.result(
         "admin prune blobs", {"dry_run": not arguments.yes, "files": len(going), "bytes": freed, "kept": plan.kept}
     )
-    return 0

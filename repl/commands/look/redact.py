@@ -23,22 +23,23 @@ if TYPE_CHECKING:
 _SHOWN = 200
 
 
-def redact(context: Context, arguments: Namespace) -> int:
+def redact(context: Context, arguments: Namespace) -> int | None:
     if arguments.audit or arguments.scrub:
-        folders = [_inside(context, name) for name in arguments.path or [str(context.state_root)]]
+        folders = [context.path(name) for name in arguments.path or [str(context.state_root)]]
         return _scrub(context, folders) if arguments.scrub else _audit(context, folders)
     if len(arguments.path) != 1:
         raise UsageError("which file?", next_step="pm redact FILE -o CLEAN, or pm redact --audit FOLDER")
     if arguments.output and arguments.in_place:
         raise UsageError("-o and --in-place exclude each other", next_step="pm redact FILE --in-place")
-    source = _inside(context, arguments.path[0])
+    source = context.path(arguments.path[0])
     if source.is_dir():
         raise UsageError(f"{arguments.path[0]!r} is a folder", next_step=f"pm redact --audit {arguments.path[0]}")
     if not arguments.in_place and arguments.output in {None, "", "-"}:
-        return _print(context, source)
+        _print(context, source)
+        return None
     from tracer.redaction.streams import redact_file  # google-re2 and orjson, 55 ms
 
-    target = source if arguments.in_place else _inside(context, arguments.output)
+    target = source if arguments.in_place else context.path(arguments.output)
     names = source.stat().st_nlink if arguments.in_place and source.exists() else 1
     path, counts = redact_file(_redactor(context), source, target)
     if names > 1 and counts:
@@ -46,10 +47,10 @@ def redact(context: Context, arguments: Namespace) -> int:
         context.output.note(f"the file has {others} (hard links), where the secrets still stand")
     context.output.note(f"{one_line(str(path))}: {_told(counts)}")
     context.output.result("redact", {"path": str(path), "redactions": counts})
-    return 0
+    return None
 
 
-def _print(context: Context, source: Path) -> int:
+def _print(context: Context, source: Path) -> None:
     from tracer.redaction.streams import redacted_pieces
 
     if not context.output.human:
@@ -58,7 +59,6 @@ def _print(context: Context, source: Path) -> int:
     for piece in redacted_pieces(_redactor(context), source, counts):
         context.output.data(piece)
     context.output.note(f"{one_line(str(source))}: {_told(counts)}")
-    return 0
 
 
 def _audit(context: Context, folders: list[Path]) -> int:
@@ -136,7 +136,7 @@ def _scrub(context: Context, folders: list[Path]) -> int:
 
 def _modified(context: Context, leak: Leak) -> str | None:
     """The day the file was last written: how long the secret has stood there at least."""
-    for folder in (*(_inside(context, name) for name in context.arguments.path or []), context.state_root):
+    for folder in (*(context.path(name) for name in context.arguments.path or []), context.state_root):
         path = folder / leak.path if folder.is_dir() else folder
         if path.exists():
             return from_epoch_ms(path.stat().st_mtime_ns // 1_000_000)[:10]
@@ -161,7 +161,3 @@ def _redactor(context: Context) -> ProjectRedactor:
         key = user / "redaction"
         ensure_folder(key)
     return context.redactor(state_dir=key, project_root=context.folder)
-
-
-def _inside(context: Context, name: str) -> Path:
-    return context.folder / Path(name).expanduser()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from repl.present.changed_files import files_text
@@ -19,7 +20,7 @@ _TITLE = 44  # where there is no terminal
 _WIDE = 120
 
 
-def tasks(context: Context, arguments: Namespace) -> int:
+def tasks(context: Context, arguments: Namespace) -> None:
     since = since_iso(arguments.since) if arguments.since else None
     wanted = " ".join(arguments.filter or ())
     limit = arguments.limit if arguments.limit is not None else 200
@@ -48,7 +49,6 @@ def tasks(context: Context, arguments: Namespace) -> int:
     elif len(rows) == limit:
         output.note(f"the newest {limit}; --limit shows more")
     output.result("tasks", {"tasks": [_record(row) for row in rows]} if output.form == "json" else {"count": len(rows)})
-    return 0
 
 
 def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
@@ -78,7 +78,7 @@ def _record(row: TaskRow) -> dict[str, Any]:
     return {**row._asdict(), "judgments": list(row.judgments)}
 
 
-def show(context: Context, arguments: Namespace) -> int:
+def show(context: Context, arguments: Namespace) -> None:
     from repl.present.blocks import Block
     from repl.present.outcome import result_fields
     from repl.present.task_blocks import question_block
@@ -94,7 +94,7 @@ def show(context: Context, arguments: Namespace) -> int:
     kind = state.request.kind if entries else ""
     outcome = outcome_of(state, trace_file=row.trace_file, chain_head=None)
     output, reason = context.output, f" ({row.reason})" if row.reason else ""
-    unverified = one_line(unverified_text(outcome.not_verified, prefix="pm " if context.session is None else "/"))
+    unverified = one_line(unverified_text(outcome.not_verified, prefix=context.prefix))
     output.line(f"{row.task_id} {row.status}{reason}{f', {unverified}' if unverified else ''}   {one_line(row.title)}")
     agent = one_line(" ".join(part for part in (row.executor, row.model) if part))
     output.line(f"  executor    {agent or 'n/a'}")
@@ -135,7 +135,6 @@ def show(context: Context, arguments: Namespace) -> int:
         "older": [str(path) for path in task.older],
     }
     output.result("show", {**record, **({"subtasks": [one._asdict() for one in subtasks]} if subtasks else {})})
-    return 0
 
 
 def _isolation_lines(context: Context, row: TaskRow, isolation: Isolated, workspace: str) -> list[str]:
@@ -180,11 +179,7 @@ def next_steps(row: TaskRow, prefix: str = "pm ", *, changed: bool, allow: bool 
 
 def epoch_ms_of(stamp: str) -> int:
     """Milliseconds since 1970 of an ISO 8601 time in UTC; now where it is none."""
-    from calendar import timegm
-
     try:
-        year, month, day = (int(part) for part in stamp[:10].split("-"))
-        hour, minute, second = (int(part) for part in stamp[11:19].split(":"))
+        return int(datetime.fromisoformat(f"{stamp[:19]}+00:00").timestamp()) * 1000
     except ValueError:
         return now_epoch_ms()
-    return timegm((year, month, day, hour, minute, second, 0, 0, 0)) * 1000

@@ -5,6 +5,7 @@ The text is the seed's block; `--latest`, `--subtask`, `--iteration` and `--even
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repl.present.text import escape
-from tracer.errors import NotFoundError, PmError, UsageError
+from tracer.errors import NotFoundError, PmError, TraceError, UsageError
 from tracer.facts import ChunkingPlan, Entry, fact_in
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _CHUNK = 1 << 20
 _FULL = "      "
 
 
-def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
+def trace(context: Context, arguments: Namespace) -> Coroutine[Any, Any, int | None] | None:
     task = context.task(arguments.task)
     if arguments.subtask and not arguments.follow:
         _require_subtask(task, arguments.subtask)
@@ -40,17 +41,18 @@ def trace(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, i
     if arguments.waterfall:
         if chooses or arguments.raw:
             raise UsageError("--waterfall shows the whole task", next_step=f"pm trace {task.task_id} --waterfall")
-        return _waterfall(context, task, full=arguments.full)
-    if arguments.raw and not chooses:
-        return _copy(context, task.path)
-    if arguments.raw:
-        return _copy_chosen(context, arguments, task)
-    return _show(context, arguments, task)
+        _waterfall(context, task, full=arguments.full)
+    elif arguments.raw and not chooses:
+        _copy(context, task.path)
+    elif arguments.raw:
+        _copy_chosen(context, arguments, task)
+    else:
+        _show(context, arguments, task)
+    return None
 
 
 def _require_subtask(task: TaskRef, wanted: str) -> None:
-    with task.path.open("rb") as file:
-        facts = [_fact(line) for line in file]
+    facts = [fact for _, fact in _stored(task.path)]
     found = [fact.subtask_id for fact in facts if fact.subtask_id is not None]
     found += [item.id for fact in facts if isinstance(fact, ChunkingPlan) for item in fact.subtasks]
     if any(_is_subtask(name, wanted) for name in found):
@@ -63,23 +65,23 @@ def _require_subtask(task: TaskRef, wanted: str) -> None:
     )
 
 
-async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int:
+async def _screen(context: Context, task: TaskRef, *, follow: bool) -> int | None:
     if context.session is not None:
         await context.session.view.open_trace(task.task_id)
-        return 0
+        return None
     if not context.output.interactive:
         raise UsageError("--screen needs a terminal", next_step=f"pm trace {task.task_id}")
-    from repl.screen.trace.app import ViewerApp  # textual, 150 ms: only when it is asked for
+    from repl.screen.trace.view import ViewerApp  # textual, 150 ms: only when it is asked for
 
     theme, colour = str(context.settings().get("repl.theme")), context.output.colour
-    app = ViewerApp(task.path, follow=follow, theme=theme, colour=colour)
-    return await app.shown() or 0
+    code: int | None = await ViewerApp(task.path, follow=follow, theme=theme, colour=colour).shown()
+    return code
 
 
 _CALLS = 8  # of one answer, without --full
 
 
-def _waterfall(context: Context, task: TaskRef, *, full: bool) -> int:
+def _waterfall(context: Context, task: TaskRef, *, full: bool) -> None:
     from repl.present.waterfall import heading, waterfall_lines
     from tracer.clock import now_epoch_ms
     from tracer.rows.waterfall import read_waterfall
@@ -97,29 +99,29 @@ def _waterfall(context: Context, task: TaskRef, *, full: bool) -> int:
     fields: dict[str, Any] = {"task_id": task.task_id, "began_ms": found.began_ms, "total_ms": found.total_ms}
     lanes = [{"id": lane.id, "title": lane.title, "bars": [bar._asdict() for bar in lane.bars]} for lane in found.lanes]
     output.result("trace", {**fields, "lanes": lanes})
-    return 0
 
 
-def _copy(context: Context, path: Path) -> int:
+def _copy(context: Context, path: Path) -> None:
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             context.output.data(chunk)
     context.output.ended = True  # the file's bytes are all that this form prints
-    return 0
 
 
-def _copy_chosen(context: Context, arguments: Namespace, task: TaskRef) -> int:
+def _copy_chosen(context: Context, arguments: Namespace, task: TaskRef) -> None:
     highest: dict[str | None, int] = {}
-    with task.path.open("rb") as file:
-        lines = [line for line in file if line.endswith(b"\n")]
-    facts = [_fact(line) for line in lines]
-    for fact in facts:
+    stored = [(line, fact) for line, fact in _stored(task.path) if line.endswith(b"\n")]
+    for _, fact in stored:
         if fact.iteration_index is not None:
             highest[fact.subtask_id] = max(highest.get(fact.subtask_id, -1), fact.iteration_index)
     chosen = _chooser(arguments, highest)
-    context.output.data(b"".join(line for line, fact in zip(lines, facts, strict=True) if chosen(fact)))
+    context.output.data(b"".join(line for line, fact in stored if chosen(fact)))
     context.output.ended = True
-    return 0
+
+
+def _stored(path: Path) -> list[tuple[bytes, Entry]]:
+    with path.open("rb") as file:
+        return [(line, _fact(line)) for line in file]
 
 
 def _fact(line: bytes) -> Entry:
@@ -150,7 +152,7 @@ def _is_subtask(subtask: str | None, wanted: str) -> bool:
     return subtask is not None and (subtask == wanted or subtask.endswith((f"-sub-{wanted}", f"-{wanted}")))
 
 
-def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
+def _show(context: Context, arguments: Namespace, task: TaskRef) -> None:
     from tracer.journal.reading import scan
     from tracer.lookup import latest_iteration, summarize
 
@@ -178,7 +180,6 @@ def _show(context: Context, arguments: Namespace, task: TaskRef) -> int:
     if output.form == "json":
         fields["entries"] = [entry.to_dict() for entry in entries]
     output.result("trace", fields)
-    return 0
 
 
 def _text(context: Context, arguments: Namespace, task: TaskRef, entries: list[Entry]) -> list[str]:
@@ -222,7 +223,7 @@ def _relative(context: Context, path: Path) -> str:
     return str(path.relative_to(project)) if path.is_relative_to(project) else str(path)
 
 
-async def _follow(context: Context, arguments: Namespace, task: TaskRef) -> int:
+async def _follow(context: Context, arguments: Namespace, task: TaskRef) -> None:
     from tracer.journal.follow import follow
 
     output, wanted = context.output, _chooser(arguments, None)
@@ -240,11 +241,9 @@ async def _follow(context: Context, arguments: Namespace, task: TaskRef) -> int:
     elif output.human:
         output.line("---")
     output.result("trace", {"task_id": task.task_id, "facts": count})
-    return 0
 
 
 def _print_fact(context: Context, arguments: Namespace, line: bytes) -> None:
-    from tracer.errors import TraceError
     from tracer.events import parse_line
     from tracer.trace_text import fact_line
 
@@ -279,8 +278,6 @@ def _full_lines(entry: Entry, *, blobs: Path) -> list[str]:
 
 
 def _field_lines(key: str, value: Any) -> list[str]:
-    import json
-
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     parts = escape(text).split("\n")
     name = escape(key)

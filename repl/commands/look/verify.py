@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from repl.context import Context
 from repl.present.text import escape
 from tracer.errors import TraceError, UsageError
 from tracer.journal.tracepack import find_session, read_session
 from tracer.journal.verify_trace import Finding, check_session, verify_trace
-
-if TYPE_CHECKING:
-    from repl.context import Context
 
 _HEX = re.compile(r"\s*[0-9A-Fa-f]{64}\s*")
 

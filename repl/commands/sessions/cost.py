@@ -5,16 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from repl.context import Context
 from repl.present.text import cost_text, count_text, one_line, tokens_text, width_cut
 from tracer.catalog.agentic import list_agentic
 from tracer.catalog.tasks import list_tasks
 from tracer.clock import since_iso
 from tracer.prices import price_source
-
-if TYPE_CHECKING:
-    from repl.context import Context
 
 _BAR, _NAME, _BESIDE = 30, 32, 38  # `_BESIDE`: what else stands in a row, with a pane's frame
 
@@ -30,7 +28,7 @@ class _Spent(NamedTuple):
     tokens: int | None
 
 
-def cost(context: Context, arguments: Namespace) -> int:
+def cost(context: Context, arguments: Namespace) -> None:
     by, since = arguments.by or "day", since_iso(arguments.since) if arguments.since else None
     groups: dict[str, list[_Spent]] = {}
     for spent in _spent(context, since):
@@ -60,7 +58,6 @@ def cost(context: Context, arguments: Namespace) -> int:
         output.note(f"  prices: {source}; models that are not there are n/a")
     rows = [{by: name, "usd": _usd(groups[name]), "runs": len(groups[name])} for name in names]
     output.result("sessions cost", {"by": by, "rows": rows, "usd": _usd(every)})
-    return 0
 
 
 def _spent(context: Context, since: str | None) -> Iterator[_Spent]:

@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Coroutine
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repl.commands.look.tasks import epoch_ms_of
+from repl.context import Context
 from repl.present.text import count_text, one_line
 from tracer.clock import since_iso
 from tracer.distill.locate.find import find_sessions, latest_session, session_at, session_named
-from tracer.distill.many import distill_many
+from tracer.distill.many import Outcome, distill_many, watch_sessions
 from tracer.distill.native import Distilled, NativeSession, Request
 from tracer.distill.one import distill as distill_one
+from tracer.distill.one import output_folder
 from tracer.errors import NotFoundError, PmError, UsageError
-
-if TYPE_CHECKING:
-    from repl.context import Context
-    from tracer.distill.many import Outcome
+from tracer.statedir import StateDir
 
 
-def distill(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any, int]:
+def distill(context: Context, arguments: Namespace) -> Coroutine[Any, Any, None] | None:
     chosen = [name for name in ("session", "latest", "all", "watch") if getattr(arguments, name)]
     if len(chosen) > 1:
         raise UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", next_step="give one of them")
@@ -32,49 +30,40 @@ def distill(context: Context, arguments: Namespace) -> int | Coroutine[Any, Any,
     if chosen == ["watch"]:
         return _watch(context, arguments, request)
     if chosen == ["all"] or arguments.since:
-        return _all(context, arguments, request)
-    _trace(context, distill_one(_session(context, arguments), request))
-    _end(context, 1)
-    return 0
+        _all(context, arguments, request)
+    else:
+        _trace(context, distill_one(_session(context, arguments), request))
+        context.output.result("distill", {"count": 1})
+    return None
 
 
 def _request(context: Context, arguments: Namespace) -> Request:
-    folder = context.folder
-
-    def place(given: str | None) -> Path | None:
-        return (folder / Path(given).expanduser()).absolute() if given else None
-
-    root = place(arguments.project_root)
-    if root is not None and root.is_dir() and not arguments.state_dir:
-        from tracer.statedir import StateDir
-
-        state_root = StateDir.find(root).root
-    else:
-        state_root = context.state_root
-    prompt_file = place(arguments.prompt_file)
+    places = (arguments.project_root, arguments.prompt_file, arguments.output)
+    root, prompt_file, output = (context.path(given) if given else None for given in places)
+    found = root is not None and root.is_dir() and not arguments.state_dir
     if prompt_file is not None and not prompt_file.is_file():
         raise UsageError(f"no file {str(prompt_file)!r}", why="--prompt-file names the file the prompt came from")
     return Request(
         label=arguments.label,
-        project_root=root or folder,
+        project_root=root or context.folder,
         prompt_file=prompt_file,
-        output_dir=place(arguments.output),
-        state_dir=state_root,
+        output_dir=output,
+        state_dir=StateDir.find(root).root if root is not None and found else context.state_root,
         redaction=context.redaction(),
     )
 
 
 def _session(context: Context, arguments: Namespace) -> NativeSession:
     if arguments.session:
-        path = context.folder / Path(arguments.session).expanduser()
+        path = context.path(arguments.session)
         if path.exists() or path.is_symlink() or "/" in arguments.session:
             return session_at(path, arguments.provider)
         return session_named(arguments.session, arguments.provider, cwd=context.folder, environ=context.environ)
-    project = context.folder / Path(arguments.project_root).expanduser() if arguments.project_root else context.folder
+    project = context.path(arguments.project_root) if arguments.project_root else context.folder
     return latest_session(arguments.provider, project=project, environ=context.environ)
 
 
-def _all(context: Context, arguments: Namespace, request: Request) -> int:
+def _all(context: Context, arguments: Namespace, request: Request) -> None:
     project = request.project_root if arguments.project_root else None
     sessions = find_sessions(arguments.provider, project=project, environ=context.environ)
     if arguments.since:
@@ -89,21 +78,15 @@ def _all(context: Context, arguments: Namespace, request: Request) -> int:
     if failures and not made:
         raise failures[0]
     context.output.note(f"{count_text(made, 'trace')}" + (f", {len(failures)} could not be read" if failures else ""))
-    _end(context, made)
-    return 0
+    context.output.result("distill", {"count": made})
 
 
-async def _watch(context: Context, arguments: Namespace, request: Request) -> int:
-    from tracer.distill.many import watch_sessions  # asyncio, 50 ms
-    from tracer.distill.one import output_folder
-    from tracer.statedir import StateDir
-
+async def _watch(context: Context, arguments: Namespace, request: Request) -> None:
     folder = output_folder(request, StateDir(request.state_dir or context.state_root))
     context.output.note(f"watching; traces go to {folder}; Ctrl+C ends")
     failures: list[PmError] = []
     async for outcome in watch_sessions(request, folder=folder, provider=arguments.provider, environ=context.environ):
         _tell(context, outcome, failures)
-    return 0
 
 
 def _tell(context: Context, outcome: Outcome, failures: list[PmError]) -> int:
@@ -127,7 +110,3 @@ def _trace(context: Context, made: Distilled) -> None:
         output.stdout.write(json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n")
         output.stdout.flush()
         output.ended = True  # contracts 5: one object a trace, and nothing else
-
-
-def _end(context: Context, count: int) -> None:
-    context.output.result("distill", {"count": count})

@@ -7,17 +7,15 @@ import os
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from repl.commands.gate.install import apply_plan
+from repl.context import Context
 from runner.hosts import HOSTS
 from tracer.distill.locate.find import provider_root, session_at
-from tracer.distill.native import Provider
+from tracer.distill.native import Provider, Request
 from tracer.errors import PmError, UsageError
 from tracer.settings.hook_files import hook_command, plan_install, plan_uninstall
-
-if TYPE_CHECKING:
-    from repl.context import Context
 
 _EVENT_BYTES = 1 << 20
 
@@ -38,28 +36,26 @@ _HOOKS: dict[str, _Hook] = {
 }
 
 
-def install(context: Context, arguments: Namespace) -> int:
+def install(context: Context, arguments: Namespace) -> None:
     hook, mark = _HOOKS[arguments.agent], f"sessions hooks run {arguments.agent}"
     entry = {"hooks": [{"type": "command", "command": hook_command(mark), "timeout": _TIMEOUT_S * hook.unit}]}
     plan = plan_install(_file(context, arguments.agent), {hook.event: entry}, mark=mark, environ=context.environ)
-    code = apply_plan(context, arguments, plan, "installed")
+    apply_plan(context, arguments, plan, "installed")
     if note := HOSTS[arguments.agent].note:
         context.output.note(f"next:  {note}")
-    return code
 
 
-def uninstall(context: Context, arguments: Namespace) -> int:
+def uninstall(context: Context, arguments: Namespace) -> None:
     mark = f"sessions hooks run {arguments.agent}"
     plan = plan_uninstall(_file(context, arguments.agent), mark=mark, environ=context.environ)
-    return apply_plan(context, arguments, plan, "removed")
+    apply_plan(context, arguments, plan, "removed")
 
 
 def _file(context: Context, agent: Provider) -> Path:
     return Path(os.path.normpath(provider_root(agent, context.environ) / _HOOKS[agent].file))
 
 
-def run(context: Context, arguments: Namespace) -> int:
-    from tracer.distill.native import Request
+def run(context: Context, arguments: Namespace) -> None:
     from tracer.distill.one import distill  # 60 ms, not needed by install
 
     event = _event(sys.stdin.buffer.read(_EVENT_BYTES))
@@ -73,10 +69,9 @@ def run(context: Context, arguments: Namespace) -> int:
         made = distill(session, Request(project_root=folder, redaction=context.redaction()))
     except PmError as error:
         context.output.error(error)
-        return 0
+        return
     context.output.note(f"{made.status} {made.path}")  # stdout is the agent's: Codex and Gemini take JSON from it
     context.output.result("sessions hooks run", made.to_dict())
-    return 0
 
 
 def _lies_in(named: str, root: Path) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from repl.context import Context
 from repl.present.text import age_text, cost_text, count_text, one_line, width_cut
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.agentic import AgenticRow, TraceQuery, find_traces
@@ -15,18 +16,20 @@ from tracer.distill.locate.find import PROVIDERS, provider_root
 from tracer.distill.locate.listing import NativeRow, list_native
 from tracer.errors import NotFoundError, UsageError
 
-if TYPE_CHECKING:
-    from repl.context import Context
-
 _LIMIT = 50
 _PROJECT = 34
 _SHORT_ID, _LONG_ID = 8, 36
 
 
-def sessions(context: Context, arguments: Namespace) -> int:
-    limit = arguments.limit if arguments.limit is not None else _LIMIT
+def _limit(arguments: Namespace) -> int:
+    limit: int = _LIMIT if arguments.limit is None else arguments.limit
     if limit < 1:
         raise UsageError("--limit must be 1 or more")
+    return limit
+
+
+def sessions(context: Context, arguments: Namespace) -> None:
+    limit = _limit(arguments)
     project = context.folder if arguments.here else None
     folders = [context.state_dir.agentic_traces]
     rows = list_native(folders, provider=arguments.provider, project=project, environ=context.environ)
@@ -44,7 +47,6 @@ def sessions(context: Context, arguments: Namespace) -> int:
         output.note(f"… {len(rows) - limit} older; --limit {len(rows)} shows all")
     shown = {"sessions": [row.to_dict() for row in rows[:limit]], "total": len(rows)}
     output.result("sessions", shown if output.form == "json" else {"count": len(rows[:limit]), "total": len(rows)})
-    return 0
 
 
 def _table(rows: list[NativeRow], *, shown: int) -> list[str]:
@@ -82,10 +84,8 @@ def _size(count: int) -> str:
 _LABEL = 30
 
 
-def traces(context: Context, arguments: Namespace) -> int:
-    limit = arguments.limit if arguments.limit is not None else _LIMIT
-    if limit < 1:
-        raise UsageError("--limit must be 1 or more")
+def traces(context: Context, arguments: Namespace) -> None:
+    limit = _limit(arguments)
     rows = find_traces(context.state_dir, _query(arguments), limit=limit + 1)
     output, shown = context.output, rows[:limit]
     for row in shown:
@@ -98,7 +98,6 @@ def traces(context: Context, arguments: Namespace) -> int:
         output.note(f"the newest {limit}; --limit shows more")
     fields: dict[str, Any] = {"traces": [row._asdict() for row in shown]}
     output.result("sessions find", fields if output.form == "json" else {"count": len(shown)})
-    return 0
 
 
 def _query(arguments: Namespace) -> TraceQuery:
@@ -140,18 +139,17 @@ def _number(count: int | None) -> str:
     return "?" if count is None else str(count)
 
 
-def reindex(context: Context, arguments: Namespace) -> int:
+def reindex(context: Context, arguments: Namespace) -> None:
     del arguments
     count = rebuild(context.state_dir)
     context.output.line(f"catalogue rebuilt from {count_text(count, 'file')}")
     context.output.result("admin reindex", {"files": count})
-    return 0
 
 
 _DIGITS = re.compile(r"(?:sha256:)?([0-9a-fA-F]{4,64})")
 
 
-def show(context: Context, arguments: Namespace) -> int:
+def show(context: Context, arguments: Namespace) -> None:
     match = _DIGITS.fullmatch(arguments.sha256)
     if match is None:
         raise UsageError(f"{arguments.sha256!r} is no hash", why="give at least 4 hexadecimal digits")
@@ -165,4 +163,3 @@ def show(context: Context, arguments: Namespace) -> int:
         context.output.data(text if text.endswith(b"\n") else text + b"\n")
     shown = {"sha256": known[0].removeprefix("sha256:"), "prompt": text.decode("utf-8", "replace")}
     context.output.result("prompts show", shown)
-    return 0

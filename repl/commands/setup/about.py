@@ -3,66 +3,52 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from repl.exit_codes import MEANINGS, RETRY, ExitCode
+from repl.context import Context
+from repl.exit_codes import ExitCode
+from repl.present.text import one_line
 from repl.registry.commands import COMMANDS, FRONT, GLOBAL_FLAGS, GROUPS, commands_for, find_command
+from repl.registry.complete import candidates, sources_for
+from repl.registry.parse import leading_globals, nearest
 from repl.registry.spec import Argument, Command, Flag, Group
 from repl.version import VERSION
 from tracer.errors import NotFoundError
 
-if TYPE_CHECKING:
-    from repl.context import Context
-
 _EVERY = (ExitCode.OK, ExitCode.USAGE, ExitCode.INTERNAL, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
 
 
-def version(context: Context, _arguments: Namespace) -> int:
+def version(context: Context, _arguments: Namespace) -> None:
     context.output.line(f"pm {VERSION}")
     context.output.result("version", {"version": VERSION})
-    return 0
 
 
-def help_command(context: Context, arguments: Namespace) -> int:
+def help_command(context: Context, arguments: Namespace) -> None:
     topic = " ".join(arguments.topic).removeprefix("/")
-    surface = "cli" if context.session is None else "slash"
+    surface, shown = context.surface, commands_for(context.surface)
     if not topic:
-        return _say(
-            context, overview_lines(surface), {"commands": [_row(command) for command in commands_for(surface)]}
-        )
-    if topic in {"exit-codes", "exit codes"}:
-        rows = [{"code": int(c), "name": c.name.lower(), "meaning": MEANINGS[c], "retry": RETRY[c]} for c in ExitCode]
-        return _say(context, _exit_code_lines(), {"exit_codes": rows})
-    if topic in {"flags", "global flags"}:
-        flags = [{"name": flag.name, "help": flag.help} for flag in GLOBAL_FLAGS]
-        return _say(
-            context, ["Global flags, before or after the command", *map(_flag_line, GLOBAL_FLAGS)], {"flags": flags}
-        )
-    if (group := next((name for name in GROUPS if name == topic), None)) is not None:
-        return show_group(context, group)
-    command = find_command(topic)
-    if command is None:
-        from repl.registry.parse import nearest
-
+        _say(context, overview_lines(surface), {"commands": [_row(command) for command in shown]})
+    elif topic in {"exit-codes", "exit codes"}:
+        rows = [{"code": int(c), "name": c.name.lower(), "meaning": c.meaning, "retry": c.retry} for c in ExitCode]
+        _say(context, _exit_code_lines(), {"exit_codes": rows})
+    elif topic in {"flags", "global flags"}:
+        lines = ["Global flags, before or after the command", *map(_flag_line, GLOBAL_FLAGS)]
+        _say(context, lines, {"flags": [{"name": flag.name, "help": flag.help} for flag in GLOBAL_FLAGS]})
+    elif (group := next((name for name in GROUPS if name == topic), None)) is not None:
+        commands = [_row(command) for command in shown if command.group == group]
+        _say(context, group_lines(group, surface), {"commands": commands})
+    elif (command := find_command(topic)) is not None:
+        show_help(context, command)
+    else:
         like = nearest(topic, [known.name for known in COMMANDS])
-        raise NotFoundError(
-            f"no command or topic {topic!r}", why=f"did you mean {like}?" if like else "", next_step="pm help"
-        )
-    return show_help(context, command)
+        why = f"did you mean {like}?" if like else ""
+        raise NotFoundError(f"no command or topic {topic!r}", why=why, next_step="pm help")
 
 
-def show_group(context: Context, group: Group) -> int:
-    """The commands of `group`, a line each."""
-    surface = "cli" if context.session is None else "slash"
-    rows = [_row(command) for command in commands_for(surface) if command.group == group]
-    return _say(context, group_lines(group, surface), {"commands": rows})
-
-
-def show_help(context: Context, command: Command) -> int:
-    surface = "cli" if context.session is None else "slash"
-    told = "\n".join(help_lines(command, surface)).split("\n")
+def show_help(context: Context, command: Command) -> None:
+    told = "\n".join(help_lines(command, context.surface)).split("\n")
     lines = [one for line in told for one in _wrapped(line, context.output.columns)]
-    return _say(context, lines, {"help": _row(command)})
+    _say(context, lines, {"help": _row(command)})
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
@@ -75,10 +61,9 @@ def _wrapped(line: str, columns: int) -> list[str]:
     return wrap(line, columns - 1, subsequent_indent=" " * (gap + 2 if gap > 0 else 2), break_on_hyphens=False)
 
 
-def _say(context: Context, lines: list[str], fields: dict[str, object]) -> int:
+def _say(context: Context, lines: list[str], fields: dict[str, object]) -> None:
     context.output.lines(lines)
     context.output.result("help", fields)
-    return 0
 
 
 def _row(command: Command) -> dict[str, object]:
@@ -138,8 +123,7 @@ def help_lines(command: Command, surface: str) -> list[str]:
     if command.flags:
         lines.extend(["", "Flags", *(_flag_line(flag) for flag in command.flags)])
     lines.extend(["", "Example", f"  {command.example}", "", "Exit codes"])
-    codes = sorted({*_EVERY, *map(ExitCode, command.exits)})
-    lines.extend(f"  {int(code):<4}{MEANINGS[code]}" for code in codes)
+    lines.extend(f"  {int(code):<4}{code.meaning}" for code in ExitCode if code in {*_EVERY, *command.exits})
     return lines
 
 
@@ -161,13 +145,20 @@ def _flag_line(flag: Flag) -> str:
 
 def _exit_code_lines() -> list[str]:
     lines = [f"{'code':<6}{'name':<14}{'retry?':<21}meaning"]
-    lines.extend(f"{int(c):<6}{c.name.lower():<14}{RETRY[c]:<21}{MEANINGS[c]}" for c in ExitCode)
+    lines.extend(f"{int(c):<6}{c.name.lower():<14}{c.retry:<21}{c.meaning}" for c in ExitCode)
     return lines
 
 
-def completion(context: Context, arguments: Namespace) -> int:
-    from repl.commands.setup.completion import script_for
+def completion(context: Context, arguments: Namespace) -> None:
+    """The script is thin, because `pm __complete` knows everything; nothing that prints is evaluated by the shell."""
+    script = Path(__file__).with_name(f"completion.{arguments.shell}").read_text(encoding="utf-8")
+    context.output.line(script.rstrip("\n"))
+    context.output.result("completion", {"shell": arguments.shell, "script": script})
 
-    context.output.line(script_for(arguments.shell).rstrip("\n"))
-    context.output.result("completion", {"shell": arguments.shell, "script": script_for(arguments.shell)})
-    return 0
+
+def complete(context: Context, arguments: Namespace) -> None:
+    """`pm __complete WORD…`: one candidate a line, `text<TAB>help`; the last word is the one at the cursor."""
+    words = list(arguments.words)
+    words = words[leading_globals(words[:-1]) :]
+    for candidate in candidates(words, surface="cli", sources=sources_for(context, "cli")):
+        context.output.line(f"{candidate.text}\t{one_line(candidate.help)}")

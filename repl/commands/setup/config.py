@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from repl.present.text import escape
 from tracer.errors import ConfigError, UsageError
-from tracer.settings.declared import SETTINGS, find_setting
+from tracer.settings.declared import SETTINGS, find_setting, json_schema
 from tracer.settings.layers import (
     Layered,
     Origin,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runner.checks.commands import PlannedCommand
 
 
-def show(context: Context, arguments: Namespace) -> int:
+def show(context: Context, arguments: Namespace) -> None:
     settings = context.settings()
     wanted = arguments.key
     rows = [row for key, row in sorted(settings.rows.items()) if not wanted or key.startswith(wanted)]
@@ -51,10 +51,9 @@ def show(context: Context, arguments: Namespace) -> int:
             "trusted": settings.trusted,
         },
     )
-    return 0
 
 
-def get(context: Context, arguments: Namespace) -> int:
+def get(context: Context, arguments: Namespace) -> None:
     if find_setting(arguments.key) is None:
         raise _unknown(arguments.key)
     settings = context.settings()
@@ -63,10 +62,9 @@ def get(context: Context, arguments: Namespace) -> int:
     context.output.result(
         "config get", {"key": arguments.key, "value": value, **settings.origin(arguments.key)._asdict()}
     )
-    return 0
 
 
-def set_(context: Context, arguments: Namespace) -> int:
+def set_(context: Context, arguments: Namespace) -> None:
     if (arguments.value is None) is not arguments.unset:
         raise UsageError("give a value, or --unset", next_step="pm help config set")
     if arguments.value is not None and not arguments.value.strip():
@@ -91,20 +89,18 @@ def set_(context: Context, arguments: Namespace) -> int:
     if value != kept:
         context.output.note(f"a password is kept in {file.name}; ~/.pgpass or PGPASSFILE keeps PostgreSQL's elsewhere")
     context.output.result("config set", {"key": arguments.key, "value": value, "file": str(file)})
-    return 0
 
 
-def path(context: Context, _arguments: Namespace) -> int:
+def path(context: Context, _arguments: Namespace) -> None:
     rows = []
     for layer, file in _files(context):
         state = "found" if file.is_file() else "none"
         context.output.line(f"{layer:<8} {state:<6} {file}")
         rows.append({"layer": layer, "path": str(file), "exists": file.is_file()})
     context.output.result("config path", {"files": rows, "trust_store": str(trust_store(context.environ))})
-    return 0
 
 
-def validate(context: Context, _arguments: Namespace) -> int:
+def validate(context: Context, _arguments: Namespace) -> None:
     settings = context.settings()
     if settings.ignored:
         raise ConfigError(
@@ -117,18 +113,14 @@ def validate(context: Context, _arguments: Namespace) -> int:
         context.output.note(line)
     context.output.line("configuration is valid")
     context.output.result("config validate", {"valid": True, "mistyped": mistyped})
-    return 0
 
 
-def schema(context: Context, _arguments: Namespace) -> int:
-    from tracer.settings.declared import json_schema
-
+def schema(context: Context, _arguments: Namespace) -> None:
     context.output.line(json.dumps(json_schema(), indent=2))
     context.output.result("config schema", {"schema": json_schema()})
-    return 0
 
 
-def trust(context: Context, arguments: Namespace) -> int:
+def trust(context: Context, arguments: Namespace) -> None:
     project, store = context.state_root, trust_store(context.environ)
     if arguments.revoke:
         found = forget(store, project)
@@ -136,7 +128,7 @@ def trust(context: Context, arguments: Namespace) -> int:
             context.session.reload()
         context.output.line("trust taken back" if found else "was not trusted")
         context.output.result("config trust", {"trusted": False, "project": str(project)})
-        return 0
+        return
     present = vouch(context)
     context._settings = None  # noqa: SLF001 - what was read is out of date
     settings = context.settings()
@@ -154,7 +146,6 @@ def trust(context: Context, arguments: Namespace) -> int:
     context.output.result(
         "config trust", {"trusted": folder_trusted(store, project), "files": present, "project": str(project)}
     )
-    return 0
 
 
 def planned_commands(context: Context) -> tuple[PlannedCommand, ...]:
@@ -190,29 +181,24 @@ def _target(context: Context, arguments: Namespace) -> tuple[str, Path]:
 
 def _files(context: Context) -> list[tuple[str, Path]]:
     given = getattr(context.arguments, "config", None)
-    extra = [("file", Path(given))] if given else []
-    project = context.state_root
-    return [
-        *extra,
-        ("local", project / PROJECT_FILES[0]),
-        ("project", project / PROJECT_FILES[1]),
-        ("user", user_file(context.environ)),
-    ]
+    named = [("file", Path(given))] if given else []
+    own = zip(("local", "project"), (context.state_root / name for name in PROJECT_FILES), strict=True)
+    return [*named, *own, ("user", user_file(context.environ))]
 
 
 def _record(row: Layered) -> dict[str, Any]:
-    line = (
-        line_of(Path(row.origin.where), row.key) if row.origin.layer in {"file", "local", "project", "user"} else None
-    )
+    line = _line(row.key, row.origin)
     overridden = [{"value": _shown(value), **origin._asdict()} for value, origin in row.overrides]
     return {"key": row.key, "value": _shown(row.value), **row.origin._asdict(), "line": line, "overrides": overridden}
 
 
+def _line(key: str, origin: Origin) -> int | None:
+    return line_of(Path(origin.where), key) if origin.layer in {"file", "local", "project", "user"} else None
+
+
 def _place(key: str, origin: Origin) -> str:
-    if origin.layer in {"file", "local", "project", "user"}:
-        line = line_of(Path(origin.where), key)
-        return f"{origin.layer}  {origin.where}" + (f":{line}" if line else "")
-    return f"{origin.layer}  {origin.where}".rstrip()
+    line = _line(key, origin)
+    return f"{origin.layer}  {origin.where}{f':{line}' if line else ''}".rstrip()
 
 
 def _shown(value: Any) -> Any:

@@ -1,4 +1,7 @@
-"""`pm serve`: the task API and the pages of this project, on loopback, behind a token."""
+"""`pm serve`: the task API and the pages of this project, on loopback, behind a token; `pm mcp`: its gate and records.
+
+Agents reach the gate over stdio, or over streamable HTTP as the pages are reached.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from runner.core.request import Request
 from tracer.errors import UnavailableError, UsageError
 from tracer.settings.layers import Settings, mistyped_variables
 
-HOST = "127.0.0.1"
+_HOST = "127.0.0.1"
 _PORT = 8765
 
 
-async def serve(context: Context, arguments: Namespace) -> int:
+async def serve(context: Context, arguments: Namespace) -> None:
     from collector.opening import shown_store
     from collector.work.worker import collector_with_worker, is_shared
     from repl.session import Session
@@ -46,8 +49,8 @@ async def serve(context: Context, arguments: Namespace) -> int:
             overrides=body.model_dump(exclude={"prompt", "executor"}),  # named as the settings are
         )
 
-    host = arguments.host or HOST
-    listener = bind(host, _PORT if arguments.port is None else arguments.port)
+    host = arguments.host or _HOST
+    listener = _bind(host, _PORT if arguments.port is None else arguments.port)
     port = listener.getsockname()[1]
     application = create_app(
         state_dir=state_dir,
@@ -78,27 +81,48 @@ async def serve(context: Context, arguments: Namespace) -> int:
         proxies = session.settings.get("service.trusted_proxies") or ()
         await run_server(application, listener, proxies=proxies, started=started)
     context.output.result("serve", {"address": _address(host, port)})
-    return 0
 
 
-async def link(context: Context, arguments: Namespace) -> int:
+async def link(context: Context, arguments: Namespace) -> None:
     from service.security import Session, read_or_make_token
 
     running = running_service(context.state_root)
     token_file = Path(running.token_file) if running else context.state_dir.root / "serve-token"
     token = read_or_make_token(token_file, new=arguments.new_token)
     given = arguments.host is not None or arguments.port is not None
-    address = running.address if running and not given else _address(arguments.host or HOST, arguments.port or _PORT)
+    address = running.address if running and not given else _address(arguments.host or _HOST, arguments.port or _PORT)
     public = (context.settings().get("service.public_url") or address).rstrip("/")
     shown = f"{public}/login?code={Session(token).link_code()}"
     context.output.line(shown)
     context.output.result("serve link", {"link": shown})
-    return 0
+
+
+async def mcp(context: Context, arguments: Namespace) -> None:
+    from service.mcp_server import mcp_server
+
+    state_dir = context.state_dir.ensure()
+    server = mcp_server(state_dir, version=VERSION)
+    if not arguments.http:
+        await server.run_stdio_async()
+        context.output.ended = True
+        return
+    from service.security import Gate, Session, read_or_make_token
+    from service.server import run_server
+
+    token_file = Path(arguments.token_file) if arguments.token_file else state_dir.root / "serve-token"
+    listener = _bind(_HOST, arguments.port or 0)
+    address = f"{_address(_HOST, listener.getsockname()[1])}/mcp"
+    application = server.streamable_http_app()
+    application.add_middleware(Gate, session=Session(read_or_make_token(token_file)))
+    context.output.line(f"serving {address}")
+    context.output.line(f"token   {token_file}   (Authorization: Bearer)")
+    await run_server(application, listener)
+    context.output.result("mcp", {"address": address})
 
 
 def _address(host: str, port: int) -> str:
     """The address to show: a service that listens everywhere is opened from its own machine by loopback."""
-    host = HOST if host in {"0.0.0.0", "::"} else host  # noqa: S104 - nothing is bound here
+    host = _HOST if host in {"0.0.0.0", "::"} else host  # noqa: S104 - nothing is bound here
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
@@ -107,7 +131,7 @@ def _public(settings: Settings) -> list[str]:
     return [host] if (host := urlsplit(settings.get("service.public_url") or "").hostname) else []
 
 
-def bind(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65_535:
         raise UsageError(f"{port} is no port", next_step="pm serve --port 8765")
     try:

@@ -6,15 +6,13 @@ import asyncio
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repl.commands.gate.gate import issue_line
+from repl.context import Context
 from repl.present.text import escape
 from runner.judging import check_paths
 from tracer.errors import NotAcceptedError, NotFoundError
-
-if TYPE_CHECKING:
-    from repl.context import Context
 
 
 async def check(context: Context, arguments: Namespace) -> int:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from repl.commands.setup.config import planned_commands
+from repl.context import Context
 from repl.present.text import escape
 from repl.task_request import expand_criteria
-from runner.checks.commands import detect_commands
-from runner.gate.criterion import CommandKind
 from runner.gate.verdict import BUILT_IN, KIND_OF, criteria_in_force, team_criteria
 from tracer.errors import NotFoundError, UsageError
 
-if TYPE_CHECKING:
-    from repl.context import Context
 
-
-def criteria(context: Context, arguments: Namespace) -> int:
+def criteria(context: Context, arguments: Namespace) -> None:
     if arguments.switch:
-        return _switch(context, arguments)
-    settings = context.settings()
-    kinds: tuple[CommandKind, ...] = ("test", "lint", "typecheck")
-    configured = {kind: str(settings.get(f"run.{kind}")) for kind in kinds if settings.get(f"run.{kind}")}
-    planned = detect_commands(context.folder, configured=configured, trusted=settings.trusted)
+        _switch(context, arguments)
+        return
+    settings, planned = context.settings(), planned_commands(context)
     commands = {command.kind: command for command in planned}
     chosen = context.session.chosen("criteria")[0] if context.session is not None else settings.get("run.criteria")
     selected = expand_criteria(tuple(chosen)) if chosen else None
@@ -63,10 +58,9 @@ def criteria(context: Context, arguments: Namespace) -> int:
     if any(command.held_back for command in planned):
         context.output.note("commands found in this folder are run once it is trusted: pm config trust")
     context.output.result("criteria", {"criteria": rows, "trusted": settings.trusted})
-    return 0
 
 
-def explain(context: Context, arguments: Namespace) -> int:
+def explain(context: Context, arguments: Namespace) -> None:
     known = (*BUILT_IN, *team_criteria())
     wanted = arguments.id.lower()
     found = next((one for one in known if one.id.lower() == wanted), None)
@@ -76,10 +70,9 @@ def explain(context: Context, arguments: Namespace) -> int:
     context.output.lines(["", *(escape(line) for line in (found.explain or "No explanation was given.").split("\n"))])
     fields = {"id": found.id, "name": found.name, "mandatory": found.mandatory, "explain": found.explain}
     context.output.result("criteria explain", fields)
-    return 0
 
 
-def _switch(context: Context, arguments: Namespace) -> int:
+def _switch(context: Context, arguments: Namespace) -> None:
     if context.session is None:
         raise UsageError("on and off are for a session", next_step="pm config set run.criteria Q1-Q9")
     name = arguments.id.upper()
@@ -94,4 +87,3 @@ def _switch(context: Context, arguments: Namespace) -> int:
     context.session.choose("criteria", tuple(sorted(names)))
     context.output.line(f"{name} {found.name} is {arguments.switch} for this session")
     context.output.result("criteria", {"id": name, "switch": arguments.switch})
-    return 0

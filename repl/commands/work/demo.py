@@ -12,20 +12,16 @@ import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from repl.context import Context
 from repl.present.outcome import outcome_error, outcome_fields
 from repl.present.progress import Progress
 from repl.present.watch import watch_task
+from repl.session import Session
 from tracer.errors import InternalError
 from tracer.journal.reading import read_entries
 from tracer.lookup import trace_files
 from tracer.trace_text import trace_text
-
-if TYPE_CHECKING:
-    from repl.session import Session
-    from runner.core.task import TaskOutcome
 
 _PROMPT = "Fix broken_module.py"
 
@@ -42,25 +38,23 @@ def fixture_folder() -> Path:
     raise InternalError("the demo's fixture is missing", next_step="install pm again")
 
 
-async def demo(context: Context, arguments: Namespace) -> int:
+async def demo(context: Context, arguments: Namespace) -> None:
     fixture = fixture_folder()
     if arguments.show_script:
         context.output.data((fixture / "script.jsonl").read_bytes())
         context.output.ended = True
-        return 0
+        return
     folder = Path(tempfile.mkdtemp(prefix="pm-demo-"))
     try:
         for name in ("broken_module.py", "test_login.py"):
             shutil.copy(fixture / name, folder / name)
-        return await _heal(context, folder, fixture / "script.jsonl", keep=arguments.keep)
+        await _heal(context, folder, fixture / "script.jsonl", keep=arguments.keep)
     finally:
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> int:
-    from repl.session import Session
-
+async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> None:
     output = context.output
     tests = shlex.join([sys.executable, "-m", "unittest"])
     flags = {"executor": "scripted", "script": str(script), "kind": "change", "test": tests}
@@ -74,7 +68,10 @@ async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> 
     )
     output.note(f"demo: the module is broken, the first answer will not do; working in {folder}")
     async with Session(inner) as session:
-        outcome, progress = await _run(session, inner)
+        task_id = await session.submit(_PROMPT)
+        progress = Progress(task_id)
+        outcome = await watch_task(session, output, task_id, progress=progress)
+        output.note(progress.closing(outcome))
     entries = read_entries(trace_files(inner.state_dir, outcome.task_id)[0])
     output.lines(trace_text(entries).rstrip("\n").split("\n"))
     error = outcome_error(outcome, max_iterations=progress.max_iterations)
@@ -83,12 +80,3 @@ async def _heal(context: Context, folder: Path, script: Path, *, keep: bool) -> 
     output.note(f"kept in {folder}" if keep else "the folder is removed again; --keep leaves it to look around")
     output.note('  next:  pm run "your own request"   or   pm doctor')
     output.result("demo", outcome_fields(outcome))
-    return 0
-
-
-async def _run(session: Session, inner: Context) -> tuple[TaskOutcome, Progress]:
-    task_id = await session.submit(_PROMPT)
-    progress = Progress(task_id)
-    outcome = await watch_task(session, inner.output, task_id, progress=progress)
-    inner.output.note(progress.closing(outcome))
-    return outcome, progress

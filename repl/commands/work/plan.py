@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repl.commands.work.questions import edited_plan, plan_lines
 from repl.commands.work.run import answer_task, with_session
@@ -13,17 +13,15 @@ from repl.context import Context
 from repl.editing import edit_text
 from repl.present.progress import short_id
 from repl.present.text import count_text, one_line
+from repl.session import Session
 from repl.task_request import plan_file
 from runner.core.chunk_plan import plan_text
 from runner.core.evolve import fold
+from runner.core.state import Plan, TaskState
 from runner.core.subtasks import standings
 from tracer.errors import UsageError
 from tracer.journal.reading import read_entries
-
-if TYPE_CHECKING:
-    from repl.session import Session
-    from runner.core.state import Plan, TaskState
-    from tracer.lookup import TaskRef
+from tracer.lookup import TaskRef
 
 _MODES = {
     "model": "made by the model",
@@ -36,7 +34,7 @@ _MODES = {
 }
 
 
-async def plan(context: Context, arguments: Namespace) -> int:
+async def plan(context: Context, arguments: Namespace) -> int | None:
     wishes = [bool(arguments.approve), bool(arguments.edit), bool(arguments.file), bool(arguments.again)]
     if sum(wishes) > 1:
         raise UsageError("--approve, --edit, --file and --again exclude each other", next_step="pm help plan")
@@ -44,15 +42,16 @@ async def plan(context: Context, arguments: Namespace) -> int:
         task = session.resolve(arguments.task)
         state = await asyncio.to_thread(lambda: fold(read_entries(task.path)))
         if not any(wishes):
-            return _show(context, task, state)
+            _show(context, task, state)
+            return None
         waiting = _waiting(task, state)
         if arguments.again:
             return await answer_task(context, session, task, "hint", text=arguments.again)
         chosen = None if arguments.approve else await _chosen(context, session, arguments, waiting, task)
         if chosen is None and not arguments.approve:
-            context.output.note(f"the plan is as it was   {_command(context)} --approve runs it")
+            context.output.note(f"the plan is as it was   {context.prefix}plan --approve runs it")
             context.output.result("plan", {"task_id": task.task_id, "changed": False})
-            return 0
+            return None
         return await answer_task(context, session, task, "continue", plan=chosen)
 
 
@@ -79,7 +78,7 @@ def _waiting(task: TaskRef, state: TaskState) -> Plan:
     return state.plan
 
 
-def _show(context: Context, task: TaskRef, state: TaskState) -> int:
+def _show(context: Context, task: TaskRef, state: TaskState) -> None:
     output = context.output
     standing = standings(state)
     found = state.plan
@@ -94,9 +93,9 @@ def _show(context: Context, task: TaskRef, state: TaskState) -> int:
         output.line(f"{task.task_id} plan · {' · '.join(word for word in words if word)}")
         output.lines(plan_lines(found.subtasks, standing))
         if waits:
-            begin, short = _command(context), short_id(task.task_id)
-            stop = f"{begin.removesuffix('plan')}respond {short} stop"
-            output.note(f"  next:  {begin} {short} --approve | --edit | --again TEXT   or   {stop}")
+            begin, short = context.prefix, short_id(task.task_id)
+            stop = f"{begin}respond {short} stop"
+            output.note(f"  next:  {begin}plan {short} --approve | --edit | --again TEXT   or   {stop}")
     record = {
         "task_id": task.task_id,
         "mode": found.mode if found else "single",
@@ -106,8 +105,3 @@ def _show(context: Context, task: TaskRef, state: TaskState) -> int:
         "standing": [one._asdict() for one in standing],
     }
     output.result("plan", record)
-    return 0
-
-
-def _command(context: Context) -> str:
-    return ("/" if context.session is not None else "pm ") + "plan"

@@ -15,7 +15,7 @@ from tracer.catalog.tasks import list_tasks
 from tracer.errors import NotFoundError, UsageError
 
 
-def status(context: Context, _arguments: Namespace) -> int:
+def status(context: Context, _arguments: Namespace) -> None:
     session, output = context.session, context.output
     rows = {row.task_id: row for row in list_tasks(session.state_dir)}
     output.line(f"folder     {session.folder}")
@@ -32,15 +32,14 @@ def status(context: Context, _arguments: Namespace) -> int:
         total = cost_text(sum(known) if known else None)
         output.line(f"cost       {total} for {count_text(len(mine), 'task')} of this session")
     output.result("status", {"running": session.running, "queue": session.queue})
-    return 0
 
 
-def executor(context: Context, arguments: Namespace) -> int:
+def executor(context: Context, arguments: Namespace) -> None:
     session, output = context.session, context.output
     if arguments.name:
         session.choose("executor", None if arguments.name in {AUTO, "default"} else arguments.name)
         output.line(f"executor {session.executor_name()} for this session   (default: pm config set run.executor NAME)")
-        return 0
+        return
     value, origin = session.chosen("executor")
     output.line(f"executor {value} ({origin})")
     key = find_key(session.settings, session.environ)
@@ -49,16 +48,17 @@ def executor(context: Context, arguments: Namespace) -> int:
         output.line(f"  {agent.name:<10} {agent.path or 'not found'}")
     for name, command in acp_agents(session.settings, session.environ):
         output.line(f"  {escape(name):<10} {escape(command or 'not found')}")
-    return 0
 
 
-def model(context: Context, arguments: Namespace) -> int:
-    return _choose(
-        context, "model", None if arguments.name == "default" else arguments.name, given=bool(arguments.name)
-    )
+def model(context: Context, arguments: Namespace) -> None:
+    session = context.session
+    if arguments.name:
+        session.choose("model", None if arguments.name == "default" else arguments.name)
+    shown, origin = session.chosen("model")
+    context.output.line(f"model {_shown(shown)} ({origin})   (default: /config set run.model VALUE)")
 
 
-def limits(context: Context, arguments: Namespace) -> int:
+def limits(context: Context, arguments: Namespace) -> None:
     session, output = context.session, context.output
     words = list(arguments.words)
     if len(words) % 2:
@@ -72,7 +72,6 @@ def limits(context: Context, arguments: Namespace) -> int:
         value, origin = session.chosen(name)
         output.line(f"{name:<15} {_shown(value):<10} {origin}")
     output.note("defaults: /config set run.max_iterations N")
-    return 0
 
 
 def _limit(key: str, raw: str) -> Any:
@@ -91,16 +90,7 @@ def _limit(key: str, raw: str) -> Any:
     return value
 
 
-def _choose(context: Context, name: str, value: Any, *, given: bool) -> int:
-    session, output = context.session, context.output
-    if given:
-        session.choose(name, value)
-    shown, origin = session.chosen(name)
-    output.line(f"{name} {_shown(shown)} ({origin})   (default: /config set run.{name} VALUE)")
-    return 0
-
-
-def cost(context: Context, arguments: Namespace) -> int:
+def cost(context: Context, arguments: Namespace) -> None:
     rows = list_tasks(context.state_dir)
     groups: dict[str, list[float | None]] = {}
     for row in rows:
@@ -114,10 +104,9 @@ def cost(context: Context, arguments: Namespace) -> int:
     every = [row.cost_usd for row in rows if row.cost_usd is not None]
     context.output.line(f"{'all':<28} {cost_text(sum(every) if every else None):>10}   {count_text(len(rows), 'task')}")
     context.output.result("cost", {"by": arguments.by or "task", "groups": groups})
-    return 0
 
 
-def queue(context: Context, arguments: Namespace) -> int:
+def queue(context: Context, arguments: Namespace) -> None:
     waiting: list[str] = context.session.queue
     action, words = arguments.action, list(arguments.words)
     if action == "drop" and words == ["all"]:
@@ -135,7 +124,6 @@ def queue(context: Context, arguments: Namespace) -> int:
         context.output.line(f"{number:>3}  {one_line(text, 100)}")
     if not waiting:
         context.output.note("nothing waits")
-    return 0
 
 
 def _row(waiting: list[str], words: list[str]) -> int:
@@ -144,7 +132,7 @@ def _row(waiting: list[str], words: list[str]) -> int:
     return int(words[0]) - 1
 
 
-def permit(context: Context, arguments: Namespace) -> int:
+def permit(context: Context, arguments: Namespace) -> None:
     desk = context.session.permissions
     waiting = desk.open_question()
     if waiting is None:
@@ -153,10 +141,9 @@ def permit(context: Context, arguments: Namespace) -> int:
         desk.answer(arguments.answer)
     else:
         context.output.lines([question_text(waiting.question), f"  {choices_text(waiting.question)}, then Enter"])
-    return 0
 
 
-def history(context: Context, arguments: Namespace) -> int:
+def history(context: Context, arguments: Namespace) -> None:
     from repl.history import History
 
     wanted = " ".join(arguments.words).lower()
@@ -165,57 +152,48 @@ def history(context: Context, arguments: Namespace) -> int:
         context.output.line(one_line(text, 200))
     if not found:
         context.output.note("nothing found")
-    return 0
 
 
-def keys(context: Context, _arguments: Namespace) -> int:
+def keys(context: Context, _arguments: Namespace) -> None:
     context.output.lines(key_lines(context.session.view.key_rows(), columns=context.output.columns))
     context.output.note("rebind: /config set repl.keys.ID KEY, such as repl.keys.prompt.escape ctrl+x")
-    return 0
 
 
-def live(context: Context, arguments: Namespace) -> int:
+def live(context: Context, arguments: Namespace) -> None:
     context.session.view.set_option("live", arguments.switch == "on")
     context.output.note(f"live text {arguments.switch}")
-    return 0
 
 
-def plain(context: Context, arguments: Namespace) -> int:
+def plain(context: Context, arguments: Namespace) -> None:
     context.session.view.set_option("plain", arguments.switch == "on")
     context.output.plain = arguments.switch == "on"
     context.output.note(f"plain {arguments.switch}")
-    return 0
 
 
-def theme(context: Context, arguments: Namespace) -> int:
+def theme(context: Context, arguments: Namespace) -> None:
     if not arguments.name:
         context.output.line(
             f"theme {context.session.settings.get('repl.theme')}   (default: /config set repl.theme NAME)"
         )
-        return 0
+        return
     context.session.view.set_option("theme", arguments.name)
     context.output.note(f"theme {arguments.name}")
-    return 0
 
 
-def screen(context: Context, _arguments: Namespace) -> int:
+def screen(context: Context, _arguments: Namespace) -> None:
     context.session.view.leave("screen")
-    return 0
 
 
-def line(context: Context, _arguments: Namespace) -> int:
+def line(context: Context, _arguments: Namespace) -> None:
     context.session.view.leave("line")
-    return 0
 
 
-def clear(context: Context, _arguments: Namespace) -> int:
+def clear(context: Context, _arguments: Namespace) -> None:
     context.session.view.clear()
-    return 0
 
 
-def exit_(context: Context, _arguments: Namespace) -> int:
+def exit_(context: Context, _arguments: Namespace) -> None:
     context.session.view.leave()
-    return 0
 
 
 def _shown(value: Any) -> str:

@@ -127,12 +127,6 @@ def preview_lines(plan: Mapping[str, Any], *, task_id: str) -> list[str]:
     return plan_lines(subtasks, rows) if rows else ["  no subtasks: it runs in one piece"]
 
 
-async def ask_letter(context: Context, person: Person, question: str) -> tuple[str, str]:
-    """The letter the user answers `question` with, empty for none, and the words after it."""
-    letter, _, words = (await ask_line(context, person, question)).partition(" ")
-    return letter[:1].lower(), words.strip()
-
-
 async def ask_line(context: Context, person: Person, question: str) -> str:
     """What the user answers `question` with; empty for none."""
     context.output.stderr.write(question)
@@ -191,16 +185,16 @@ async def ask_about_plan(context: Context, outcome: TaskOutcome, person: Person)
     before = text = plan_text(state.plan.subtasks if state.plan else ())
     mine: Mapping[str, Any] | None = None
     while True:
-        letter, words = await ask_letter(context, person, _QUESTION)
-        match letter:
+        letter, _, words = (await ask_line(context, person, _QUESTION)).partition(" ")
+        match letter[:1].lower():
             case "":
                 return None
             case "y":
                 return PlanAnswer("continue", plan=mine)
             case "s":
                 return PlanAnswer("stop")
-            case "h" if words:
-                return PlanAnswer("hint", words)
+            case "h" if words.strip():
+                return PlanAnswer("hint", words.strip())
             case "e":
                 try:
                     text = await edit_text(text, context.environ, suffix=".json")

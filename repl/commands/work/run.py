@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repl.commands.work.questions import Person, PlanAnswer, ask_about_plan, ask_line, ask_trust
 from repl.context import Context
@@ -24,10 +24,10 @@ from runner.gate.request_kind import settled_kind
 from tracer.errors import LockedError, NotFoundError, UsageError
 from tracer.facts import Question, UserRequest
 from tracer.journal.reading import read_entries
+from tracer.lookup import TaskRef
 from tracer.names import Action
-
-if TYPE_CHECKING:
-    from tracer.lookup import TaskRef
+from tracer.settings.declared import SETTINGS
+from tracer.settings.parse import parse_value
 
 _LIMITS = {
     "max_iterations": "max_iterations", "timeout": "timeout_s", "budget_usd": "budget_usd", "parallel": "parallel",
@@ -74,7 +74,7 @@ async def resume(context: Context, arguments: Namespace) -> int:
             outcome = await asyncio.to_thread(session.supervisor.look, task_id)
             if outcome.status == "COMPLETE":
                 context.output.note(f"{task_id} is COMPLETE: nothing to resume")
-                return await _close(context, outcome, Progress(task_id, prefix=_prefix(context)))
+                return await close_task(context, outcome, Progress(task_id, prefix=context.prefix))
         if context.session is not None:
             context.output.note(f"{task_id} goes on")
         return await _watch(context, session, task_id, after=session.supervisor.recorded(task_id) - 1)
@@ -86,14 +86,14 @@ async def _follow_elsewhere(context: Context, session: Session, task_id: str, *,
         session.mark_seen(task_id)
     holder = session.follow_elsewhere(task_id)
     who = holder.describe() if holder else "another process"
-    stop_hint = f"{_prefix(context)}stop {short_id(task_id)} stops it"
+    stop_hint = f"{context.prefix}stop {short_id(task_id)} stops it"
     context.output.note(f"{task_id} is run by {who}: shown here, read only   {stop_hint}")
     if context.session is not None:
         context.output.result(context.command, {"task_id": task_id, "read_only": True})
         return 0
-    progress = Progress(task_id, prefix=_prefix(context))
+    progress = Progress(task_id, prefix=context.prefix)
     outcome = await watch_task(session, context.output, task_id, after=after, progress=progress)
-    return await _close(context, outcome, progress)
+    return await close_task(context, outcome, progress)
 
 
 async def respond(context: Context, arguments: Namespace) -> int:
@@ -121,14 +121,14 @@ async def answer_task(
     if runs:
         who = "its agent takes nothing while it works"
         context.output.line(
-            f"{task_id} gets it with its next request: {who}   {_prefix(context)}stop {short_id(task_id)} ends it"
+            f"{task_id} gets it with its next request: {who}   {context.prefix}stop {short_id(task_id)} ends it"
         )
         context.output.result(context.command, {"task_id": task_id, "queued": True})
         return 0
     return await _watch(context, session, task_id, after=session.supervisor.recorded(task_id) - 1)
 
 
-async def stop(context: Context, arguments: Namespace) -> int:
+async def stop(context: Context, arguments: Namespace) -> None:
     async with with_session(context) as (session, _):
         task = session.resolve(arguments.task)
         short = short_id(task.task_id)
@@ -136,9 +136,9 @@ async def stop(context: Context, arguments: Namespace) -> int:
             status = session.supervisor.look(task.task_id).status
             following = f"respond {short} stop" if status == "AWAITING_RESPONSE" else f"show {short}"
             raise NotFoundError(f"{task.task_id} is not running", why=f"it is {status}", next_step=f"pm {following}")
-        context.output.line(f"{task.task_id} stops at the next safe point   {_prefix(context)}resume {short} goes on")
+        context.output.line(f"{task.task_id} stops at the next safe point   {context.prefix}resume {short} goes on")
         context.output.result("stop", {"task_id": task.task_id, "stopping": True})
-        return 0
+        return
 
 
 async def retry(context: Context, arguments: Namespace) -> int:
@@ -169,7 +169,7 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
         # At `pm>` the view follows every task of the session by itself: the command is done once the task has begun.
         context.output.result(context.command, {"task_id": task_id})
         return 0
-    progress = Progress(task_id, prefix=_prefix(context))
+    progress = Progress(task_id, prefix=context.prefix)
     person = Person()
     show = partial(watch_task, session, context.output, task_id, progress=progress, person=person)
     outcome = await show(after=after)
@@ -182,11 +182,7 @@ async def _watch(context: Context, session: Session, task_id: str, *, after: int
         await session.respond(task_id, answer.action, text=answer.text, plan=answer.plan)
         outcome = await show(after=session.supervisor.recorded(task_id) - 1)
     context.running_task = ""
-    return await _close(context, outcome, progress)
-
-
-async def _close(context: Context, outcome: TaskOutcome, progress: Progress) -> int:
-    return await close_task(context.output, context.command, outcome, progress)
+    return await close_task(context, outcome, progress)
 
 
 async def _ask_person(context: Context, outcome: TaskOutcome, person: Person) -> PlanAnswer | None:
@@ -240,19 +236,12 @@ def _given(context: Context, arguments: Namespace) -> dict[str, Any]:
     """The flags of a command typed at `pm>`, as values by key; of `pm run` they are a layer of the settings."""
     if context.session is None:
         return {}
-    from tracer.settings.declared import SETTINGS
-    from tracer.settings.parse import parse_value
-
     found: dict[str, Any] = {}
     for setting in SETTINGS:
         raw = getattr(arguments, setting.flag.lstrip("-").replace("-", "_"), None) if setting.flag else None
         if raw is not None:
             found[setting.key.removeprefix("run.")] = parse_value(setting, raw, key=setting.key, where=setting.flag)
     return found
-
-
-def _prefix(context: Context) -> str:
-    return "/" if context.session is not None else "pm "
 
 
 def _prompt(words: list[str], context: Context) -> tuple[str, str]:
@@ -263,7 +252,7 @@ def _prompt(words: list[str], context: Context) -> tuple[str, str]:
         source = "stdin"
     elif len(words) == 1 and words[0].startswith("@") and len(words[0]) > 1:
         named = source = words[0][1:]
-        raw = _file_bytes(context.folder / Path(source).expanduser())
+        raw = _file_bytes(context.path(source))
     else:
         return _filled(" ".join(words), "the request"), ""
     if len(raw) > _MOST_INPUT:

@@ -24,8 +24,9 @@ _BUG = (
     Flag("--label", "label; may be given again", "TEXT", repeat=True),
     Flag("--task-id", "the task's id in your tracker", "ID"),
 )
+_CONSENT = Flag("--consent", "what may be kept: all, none, or of code,output,judge", "LIST")
 _PERSON = (
-    Flag("--consent", "what may be kept: all, none, or of code,output,judge", "LIST"),
+    _CONSENT,
     Flag(
         "--store", "redacted (default), raw (needs consent to code) or patches_only", "MODE",
         choices=("redacted", "raw", "patches_only"),
@@ -34,6 +35,13 @@ _PERSON = (
     Flag("--experience", "junior, mid or senior", "LEVEL", choices=("junior", "mid", "senior", "unknown")),
 )
 _TRACE = Argument("trace", "the capture's id, or its beginning; the newest if left out", required=False)
+_KNOWN = Argument("trace", "the capture's id, or its beginning")
+_SENT = Argument("trace", "the trace's id; the beginning is enough for one that is here")
+_SHELL = (
+    Flag("--shell", "bash, zsh or a path to one (else $SHELL)", "SHELL"),
+    Flag("--live", "send while you work, not only at the end"),
+    Flag("--no-upload", "keep it here at the end, without asking"),
+)
 
 CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
@@ -41,10 +49,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         "repl.commands.captures.record:record", 'pm record --title "empty cart crashes the checkout"',
         surfaces=("cli",),
         flags=(
-            *_BUG, *_PERSON,
-            Flag("--shell", "bash, zsh or a path to one (else $SHELL)", "SHELL"),
-            Flag("--live", "send while you work, not only at the end"),
-            Flag("--no-upload", "keep it here at the end, without asking"),
+            *_BUG, *_PERSON, *_SHELL,
             Flag("--plugin", "print an editor's plug-in, and record nothing", "EDITOR", choices=("nvim",)),
             *_SERVER,
         ),
@@ -63,12 +68,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
         "record resume", "record", "go on after a pause, or with a recording that was cut off",
         "repl.commands.captures.record:resume", "pm record resume", surfaces=("cli",), arguments=(_TRACE,),
-        flags=(
-            Flag("--shell", "bash, zsh or a path to one (else $SHELL)", "SHELL"),
-            Flag("--live", "send while you work, not only at the end"),
-            Flag("--no-upload", "keep it here at the end, without asking"),
-            *_SERVER,
-        ),
+        flags=(*_SHELL, *_SERVER),
         exits=(1, 3, 4, 5, 6, 7, 8),
     ),
     Command(
@@ -96,7 +96,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "record discard", "record", "delete a recording on this machine", "repl.commands.captures.record:discard",
-        "pm record discard 3f9a1c02", arguments=(Argument("trace", "the capture's id, or its beginning"),),
+        "pm record discard 3f9a1c02", arguments=(_KNOWN,),
         exits=(7, 8), description="What was sent stays with the collector.",
     ),
     Command(
@@ -133,7 +133,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
         "capture append", "capture", "append events to a capture and send them",
         "repl.commands.captures.capture:append", "pm capture append 3f9a1c02 events.jsonl",
         arguments=(
-            Argument("trace", "the capture's id, or its beginning"),
+            _KNOWN,
             Argument("file", "JSON lines, or {events: […]}; - for stdin", required=False, values="file"),
         ),
         flags=(Flag("--offline", "keep them here for now"), *_SERVER), exits=(3, 4, 5, 6, 7, 8),
@@ -142,7 +142,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture finalize", "capture", "end a capture: send what is left, then no more",
         "repl.commands.captures.capture:finalize", "pm capture finalize 3f9a1c02",
-        arguments=(Argument("trace", "the capture's id, or its beginning"),),
+        arguments=(_KNOWN,),
         flags=(
             Flag("--final-state", "JSON file with the final state", "FILE", values="file"),
             Flag("--offline", "only note it here for now"),
@@ -153,7 +153,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture get", "capture", "fetch a trace from the collector", "repl.commands.captures.capture:get",
         "pm capture get 3f9a1c02 --output trace.json",
-        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
+        arguments=(_SENT,),
         flags=(
             Flag("--view", "full (default) or metadata", "VIEW", choices=("full", "metadata")),
             Flag("--blobs", "ref (default) or inline", "HOW", choices=("ref", "inline")),
@@ -165,7 +165,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture delete", "capture", "delete a capture at its collector, on request",
         "repl.commands.captures.capture:delete", "pm capture delete 3f9a1c02",
-        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
+        arguments=(_SENT,),
         flags=(Flag("--erase-now", "answer when its contents are gone too, not within the hour"), *_SERVER),
         exits=(2, 3, 4, 5, 7, 8),
         description="Only its id and the time stay there. What is on this machine stays: see pm record discard.",
@@ -173,7 +173,7 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture withdraw", "capture", "take consent back for a capture that was sent",
         "repl.commands.captures.capture:withdraw", "pm capture withdraw 3f9a1c02 --consent output,judge",
-        arguments=(Argument("trace", "the trace's id; the beginning is enough for one that is here"),),
+        arguments=(_SENT,),
         flags=(Flag("--consent", "of code,output,judge: what is no longer agreed to (else all)", "LIST"), *_SERVER),
         exits=(3, 4, 5, 7, 8),
         description="What it covered is removed at the collector now, and is in no later export.",
@@ -206,7 +206,6 @@ CAPTURE_COMMANDS: tuple[Command, ...] = (
 )
 
 
-_CONSENT = Flag("--consent", "what may be kept: all, none, or of code,output,judge", "LIST")
 _FORMATS = ("atif", "chat", "harbor", "swebench", "otlp", "json")
 
 CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
@@ -328,14 +327,13 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
 )
 
 
-_ROWS_QA_TRACE: Final = Argument("trace", "the capture's id, or its beginning; the newest if left out", required=False)
 _TABLE: Final = Flag("--table", "every test before and after the fix")
 
 QA_COMMANDS: tuple[Command, ...] = (
     Command(
         "capture qa", "capture",
         "check a captured session: schema, tests, judge",
-        "repl.commands.captures.qa:qa", "pm capture qa 7f3c1a52 --step tests", arguments=(_ROWS_QA_TRACE,),
+        "repl.commands.captures.qa:qa", "pm capture qa 7f3c1a52 --step tests", arguments=(_TRACE,),
         flags=(
             Flag(
                 "--step", "do this step again (may be repeated), and what depends on it", "STEP", repeat=True,
@@ -357,12 +355,12 @@ QA_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "capture qa show", "capture", "what the checks of a captured session came to",
-        "repl.commands.captures.qa:show", "pm capture qa show 7f3c1a52 --table", arguments=(_ROWS_QA_TRACE,),
+        "repl.commands.captures.qa:show", "pm capture qa show 7f3c1a52 --table", arguments=(_TRACE,),
         flags=(_TABLE,), exits=(3, 7, 8),
     ),
     Command(
         "capture qa status", "capture", "which checks of a captured session are done, and when",
-        "repl.commands.captures.qa:status", "pm capture qa status 7f3c1a52", arguments=(_ROWS_QA_TRACE,),
+        "repl.commands.captures.qa:status", "pm capture qa status 7f3c1a52", arguments=(_TRACE,),
         exits=(3, 7, 8),
     ),
 )

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from repl.registry.spec import Argument, Command, Flag
+
+_SWITCH = Argument("switch", "on or off", choices=("on", "off"))
+
+
+def _row(name: str, summary: str, example: str, *, handler: str = "", **more: Any) -> Command:
+    """A command of `pm>` alone; its handler is named as it is, but where Python needs that name."""
+    place = f"repl.commands.work.prompt:{handler or name}"
+    return Command(name, "session", summary, place, example, surfaces=("slash",), **more)
+
 
 # Data, as many values in a line as fit.
 # fmt: off
@@ -20,67 +31,48 @@ SESSION_COMMANDS: tuple[Command, ...] = (
         exits=(1, 3, 4, 5, 6, 7, 8),
         description="Lines from a pipe run as if typed, one after the other; the exit code is the highest seen.",
     ),
-    Command(
-        "status", "session", "show this session: executor, limits, what runs and waits",
-        "repl.commands.work.prompt:status", "/status", surfaces=("slash",),
-    ),
-    Command(
-        "queue", "session", "show, edit or drop the inputs that wait", "repl.commands.work.prompt:queue",
-        "/queue drop 1", surfaces=("slash",),
+    _row("status", "show this session: executor, limits, what runs and waits", "/status"),
+    _row(
+        "queue", "show, edit or drop the inputs that wait", "/queue drop 1",
         arguments=(
             Argument("action", "edit or drop", required=False, choices=("edit", "drop")),
             Argument("words", "the row, and the new text", required=False, many=True),
         ),
         exits=(7,),
     ),
-    Command(
-        "permit", "session", "answer an agent that asks permission", "repl.commands.work.prompt:permit", "/permit yes",
-        surfaces=("slash",),
+    _row(
+        "permit", "answer an agent that asks permission", "/permit yes",
         arguments=(
             Argument("answer", "yes (this once), always, or no", required=False, choices=("yes", "always", "no")),
         ),
         exits=(7,),
         description="y, a or n alone on a line do the same. What nobody answers is refused after run.permission_wait.",
     ),
-    Command(
-        "executor", "session", "show or choose who does the work", "repl.commands.work.prompt:executor",
-        "/executor claude", surfaces=("slash",),
+    _row(
+        "executor", "show or choose who does the work", "/executor claude",
         arguments=(Argument("name", "an executor, or auto", required=False, values="executor"),), exits=(4,),
     ),
-    Command(
-        "model", "session", "show or choose the model", "repl.commands.work.prompt:model", "/model default",
-        surfaces=("slash",), arguments=(Argument("name", "a model, or default", required=False),),
+    _row(
+        "model", "show or choose the model", "/model default",
+        arguments=(Argument("name", "a model, or default", required=False),),
     ),
-    Command(
-        "limits", "session", "show or choose iterations, budget and time", "repl.commands.work.prompt:limits",
-        "/limits iterations 5 budget 2.50", surfaces=("slash",),
+    _row(
+        "limits", "show or choose iterations, budget and time", "/limits iterations 5 budget 2.50",
         arguments=(Argument("words", "iterations N, budget USD, timeout TIME", required=False, many=True),),
     ),
-    Command(
-        "cost", "session", "show tokens and money by task or model", "repl.commands.work.prompt:cost",
-        "/cost --by model", surfaces=("slash",),
+    _row(
+        "cost", "show tokens and money by task or model", "/cost --by model",
         flags=(Flag("--by", "task or model", "WHAT", choices=("task", "model")),),
     ),
-    Command(
-        "history", "session", "search earlier inputs of this project", "repl.commands.work.prompt:history",
-        "/history signup", surfaces=("slash",),
+    _row(
+        "history", "search earlier inputs of this project", "/history signup",
         arguments=(Argument("words", "only inputs that hold this", required=False, many=True),),
     ),
-    Command(
-        "keys", "session", "show the keys, and the ids that rebind them", "repl.commands.work.prompt:keys", "/keys",
-        surfaces=("slash",),
-    ),
-    Command(
-        "live", "session", "show the answer's text while it arrives", "repl.commands.work.prompt:live", "/live on",
-        surfaces=("slash",), arguments=(Argument("switch", "on or off", choices=("on", "off")),),
-    ),
-    Command(
-        "plain", "session", "no colour, no moving line, ASCII", "repl.commands.work.prompt:plain", "/plain on",
-        surfaces=("slash",), arguments=(Argument("switch", "on or off", choices=("on", "off")),),
-    ),
-    Command(
-        "theme", "session", "show or choose the full screen's colours", "repl.commands.work.prompt:theme",
-        "/theme dark", surfaces=("slash",),
+    _row("keys", "show the keys, and the ids that rebind them", "/keys"),
+    _row("live", "show the answer's text while it arrives", "/live on", arguments=(_SWITCH,)),
+    _row("plain", "no colour, no moving line, ASCII", "/plain on", arguments=(_SWITCH,)),
+    _row(
+        "theme", "show or choose the full screen's colours", "/theme dark",
         arguments=(
             Argument(
                 "name", "a theme", required=False, values="theme",
@@ -88,16 +80,8 @@ SESSION_COMMANDS: tuple[Command, ...] = (
             ),
         ),
     ),
-    Command(
-        "screen", "session", "go on in full screen", "repl.commands.work.prompt:screen", "/screen", surfaces=("slash",),
-    ),
-    Command("line", "session", "go on in line mode", "repl.commands.work.prompt:line", "/line", surfaces=("slash",)),
-    Command(
-        "clear", "session", "clear the screen, keep the state", "repl.commands.work.prompt:clear", "/clear",
-        surfaces=("slash",),
-    ),
-    Command(
-        "exit", "session", "leave; prints what is unfinished", "repl.commands.work.prompt:exit_", "/exit",
-        surfaces=("slash",), aliases=("quit",),
-    ),
+    _row("screen", "go on in full screen", "/screen"),
+    _row("line", "go on in line mode", "/line"),
+    _row("clear", "clear the screen, keep the state", "/clear"),
+    _row("exit", "leave; prints what is unfinished", "/exit", handler="exit_", aliases=("quit",)),
 )

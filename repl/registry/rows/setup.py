@@ -11,7 +11,7 @@ _KEY = Argument("key", "a setting, such as run.max_iterations", values="config-k
 
 SETTINGS_COMMANDS: tuple[Command, ...] = (
     Command(
-        "mcp", "setup", "serve the gate and this project's records to agents over MCP", "repl.commands.setup.mcp:mcp",
+        "mcp", "setup", "serve the gate and this project's records to agents over MCP", "repl.commands.setup.serve:mcp",
         "pm mcp", surfaces=("cli",),
         flags=(
             Flag("--http", "streamable HTTP on loopback, behind the token of pm serve (else stdio)"),
@@ -86,7 +86,7 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
         arguments=(Argument("shell", "bash, zsh or fish", choices=("bash", "zsh", "fish")),), surfaces=("cli",),
     ),
     Command(
-        "__complete", "setup", "answer a completion script", "repl.commands.setup.completion:complete",
+        "__complete", "setup", "answer a completion script", "repl.commands.setup.about:complete",
         "pm __complete -- tr", arguments=(Argument("words", "the words typed so far", required=False, many=True),),
         surfaces=("cli",), hidden=True,
     ),

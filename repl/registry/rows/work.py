@@ -86,7 +86,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "pm stop 15", arguments=(_MAYBE_TASK,), exits=(7, 8), person_only=True,
     ),
     Command(
-        "undo", "work", "put back what a task changed; again puts its work in again", "repl.commands.work.undo:undo",
+        "undo", "work", "put back what a task changed; again puts its work in again", "repl.commands.work.review:undo",
         "pm undo 15", arguments=(_MAYBE_TASK,),
         flags=(Flag("--iteration", "only what this iteration changed, counted from 0", "N", kind="integer"),),
         exits=(6, 7, 8),

@@ -72,6 +72,12 @@ def _indented(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode("utf-8", "backslashreplace")
 
 
+def _wrapped(text: str, width: int, *, first: str = "", rest: str = "", tone: Tone = "") -> Iterator[Line]:
+    """`text` in lines of `width`, which begin with `first`, further ones with `rest`."""
+    for number, piece in enumerate(wrap(shown(text), width - len(rest))):
+        yield Line((rest if number else first) + piece, tone)
+
+
 def _title(row: Row) -> Iterator[Line]:
     number = "?" if row.seq is None else str(row.seq)
     group = "" if row.group.iteration is None else f"[{row.group.iteration}]"
@@ -84,8 +90,7 @@ def _title(row: Row) -> Iterator[Line]:
 def _raw(row: Row, decoded: Decoded, width: int, unfolded: frozenset[str]) -> Iterator[Line]:
     yield from _title(row)
     if decoded.problem:
-        for piece in wrap(shown(decoded.problem), width):
-            yield Line(piece, "bad")
+        yield from _wrapped(decoded.problem, width, tone="bad")
     yield Line("")
     text = decoded.raw.decode("utf-8", "backslashreplace")
     yield from _block(text, width, "", unfolded, indent="", fold=False)
@@ -95,8 +100,7 @@ def _pretty(row: Row, decoded: Decoded, width: int, _unfolded: frozenset[str]) -
     yield from _title(row)
     yield Line("")
     for line in _indented(decoded.value).split("\n"):
-        for piece in wrap(shown(line), width):
-            yield Line(piece)
+        yield from _wrapped(line, width)
 
 
 def _readable(row: Row, decoded: Decoded, width: int, unfolded: frozenset[str]) -> Iterator[Line]:
@@ -126,8 +130,7 @@ def _captured(value: dict[str, Any], payload: dict[str, Any], width: int, unfold
     about = [str(actor.get("id") or actor.get("kind"))] if isinstance(actor, dict) else []
     if isinstance(context, dict):
         about += [str(context[key])[:12] for key in ("branch", "commit_head") if context.get(key)]
-    for piece in wrap(shown("  ".join(["by", *about])), width):
-        yield Line(piece, "dim")
+    yield from _wrapped("  ".join(["by", *about]), width, tone="dim")
 
 
 def _value(key: str, item: Any, path: str, width: int, unfolded: frozenset[str]) -> Iterator[Line]:
@@ -143,25 +146,21 @@ def _value(key: str, item: Any, path: str, width: int, unfolded: frozenset[str])
         yield from _block(item, width, path, unfolded, indent="  ")
         return
     if isinstance(item, list) and all(isinstance(part, str) and len(part) < width for part in item):
-        text = "  ".join(shown(part) for part in item[:_MAX_ITEMS]) or "none"
-        yield from _pair(name, text, width)
+        yield from _pair(name, "  ".join(item[:_MAX_ITEMS]) or "none", width)
         return
     if isinstance(item, dict) and item and all(isinstance(part, int | float | None) for part in item.values()):
-        yield from _pair(name, "  ".join(f"{shown(str(k))} {orjson.dumps(v).decode()}" for k, v in item.items()), width)
+        yield from _pair(name, "  ".join(f"{k} {orjson.dumps(v).decode()}" for k, v in item.items()), width)
         return
     if isinstance(item, dict | list) and item:
         yield Line(name, "key")
         yield from _block(_indented(item), width, path, unfolded, indent="  ")
         return
-    text = item if isinstance(item, str) else orjson.dumps(item).decode()
-    yield from _pair(name, shown(text), width)
+    yield from _pair(name, item if isinstance(item, str) else orjson.dumps(item).decode(), width)
 
 
 def _pair(name: str, text: str, width: int) -> Iterator[Line]:
-    pieces = list(wrap(text, max(width - len(name) - 2, 10)))
-    yield Line(f"{name}  {pieces[0]}")
-    for piece in pieces[1:]:
-        yield Line(" " * (len(name) + 2) + piece)
+    indent = " " * (len(name) + 2)
+    return _wrapped(text, max(width, len(indent) + 10), first=f"{name}  ", rest=indent)
 
 
 def _block(
@@ -193,27 +192,22 @@ def _criterion(part: dict[str, Any], width: int) -> Iterator[Line]:
     text = f"{mark} {part.get('id', '?')} {part.get('name', '')}"
     if isinstance(reason, str) and reason:
         text += f": {reason}"
-    tone: Tone = "good" if passed is True else "bad"
-    for number, piece in enumerate(wrap(shown(text), width - 4)):
-        yield Line(("  " if not number else "    ") + piece, tone)
+    yield from _wrapped(text, width, first="  ", rest="    ", tone="good" if passed is True else "bad")
 
 
 def _issue(part: dict[str, Any], width: int) -> Iterator[Line]:
     place = ":".join(str(part[key]) for key in ("path", "line") if part.get(key) is not None)
     text = " ".join(str(word) for word in (part.get("criterion", ""), place, part.get("excerpt") or "") if word)
-    for number, piece in enumerate(wrap(shown(text), width - 4)):
-        yield Line(("  " if not number else "    ") + piece)
+    yield from _wrapped(text, width, first="  ", rest="    ")
     if part.get("suggestion"):
-        for piece in wrap(shown(f"fix: {part['suggestion']}"), width - 6):
-            yield Line("    " + piece, "dim")
+        yield from _wrapped(f"fix: {part['suggestion']}", width - 2, first="    ", rest="    ", tone="dim")
 
 
 def _subtask(part: dict[str, Any], width: int) -> Iterator[Line]:
     needs = part.get("dependencies")
     after = f"  after {', '.join(str(name) for name in needs)}" if isinstance(needs, list) and needs else ""
     text = f"{part.get('id', '?')}  {part.get('title') or part.get('description', '')}{after}"
-    for number, piece in enumerate(wrap(shown(text), width - 4)):
-        yield Line(("  " if not number else "    ") + piece)
+    yield from _wrapped(text, width, first="  ", rest="    ")
 
 
 _SPECIAL: Final = {"criteria_results": _criterion, "issues": _issue, "subtasks": _subtask}
@@ -246,11 +240,10 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
         if not same:
             self.scroll_to(y=0, animate=False, immediate=True)
 
-    def next_mode(self) -> Mode:
+    def next_mode(self) -> None:
         self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
         self.layout_lines()
         self.scroll_to(y=0, animate=False, immediate=True)
-        return self.mode
 
     def toggle_unfolded(self) -> None:
         paths = frozenset(line.path for line in self._lines if line.path)

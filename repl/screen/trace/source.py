@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from repl.present.cells import shown
 from repl.present.text import cost_text, tokens_text
 from tracer.clock import seconds_text
-from tracer.rows.digest import Digest
+from tracer.rows.digest import Digest, Totals
 from tracer.rows.filters import Filter
-from tracer.rows.row import NO_GROUP, Decoded, Group, Row
+from tracer.rows.row import NO_GROUP, Group, Row
 from tracer.rows.row_file import RowFile
 from tracer.rows.search import Background, FilterScan, find
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tracer.rows.digest import Totals
 
 
 class Item(NamedTuple):
@@ -135,10 +130,7 @@ class Timeline:
         return min(self._tops[run] + inside, max(self._size - 1, 0))
 
     def first_of(self, group: Group) -> int | None:
-        for start, candidate in zip(self._starts, self._groups, strict=True):
-            if candidate == group:
-                return start
-        return None
+        return self._starts[self._groups.index(group)] if group in self._groups else None
 
 
 _TAIL_ROWS: Final = 100
@@ -245,28 +237,16 @@ class TraceModel:
         if self.scan is None:
             return seq if seq < self.file.count else None
         matches = self.scan.matches
-        low, high = 0, len(matches)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if matches[middle] < seq else (low, middle)
-        return low if low < len(matches) and matches[low] == seq else None
-
-    def item(self, index: int) -> Item:
-        """The displayed row at `index`. Raises IndexError outside."""
-        return self.timeline.item(index)
-
-    def decode(self, row: Row) -> Decoded:
-        return self.file.decode(row)
+        at = bisect_left(matches, seq)
+        return at if at < len(matches) and matches[at] == seq else None
 
     # -- the end, before the index knows it -------------------------------------------------------------------------
 
-    def show_tail(self) -> bool:
-        """Show the end of the file at once; whether the source changed to the unnumbered tail."""
-        if self.file.indexed or self.scan is not None:
-            return False
-        self.tail = self.file.tail(_TAIL_ROWS)
-        self._rebuild_tail()
-        return True
+    def show_tail(self) -> None:
+        """Show the end of the file at once, unnumbered, where it is not indexed yet."""
+        if not self.file.indexed and self.scan is None:
+            self.tail = self.file.tail(_TAIL_ROWS)
+            self._rebuild_tail()
 
     def show_head(self) -> None:
         """Back from the tail to what is indexed from the beginning."""
@@ -302,24 +282,20 @@ class TraceModel:
 
     def previous_like(self, row: Row) -> Row | None:
         """The newest earlier fact of the same event and subtask in another iteration (any earlier one without)."""
-        if row.seq is None:
-            return None
-        for seq in range(row.seq - 1, max(row.seq - _WALK, -1), -1):
-            candidate = self.file.row(seq)
-            same = candidate.event == row.event and candidate.group.subtask == row.group.subtask
-            if same and (row.group.iteration is None or candidate.group.iteration != row.group.iteration):
-                return candidate
-        return None
+        iteration = row.group.iteration
+        earlier = self._alike(row, range(row.seq - 1, max(row.seq - _WALK, -1), -1)) if row.seq is not None else ()
+        return next((one for one in earlier if iteration is None or one.group.iteration != iteration), None)
 
     def next_like(self, row: Row) -> Row | None:
         """The nearest later fact of the same event and subtask."""
         if row.seq is None:
             return None
-        for seq in range(row.seq + 1, min(row.seq + _WALK, self.file.count)):
-            candidate = self.file.row(seq)
-            if candidate.event == row.event and candidate.group.subtask == row.group.subtask:
-                return candidate
-        return None
+        return next(self._alike(row, range(row.seq + 1, min(row.seq + _WALK, self.file.count))), None)
+
+    def _alike(self, row: Row, seqs: Iterable[int]) -> Iterator[Row]:
+        for one in map(self.file.row, seqs):
+            if one.event == row.event and one.group.subtask == row.group.subtask:
+                yield one
 
     def search(self, text: str, start: int, *, backwards: bool, stopped: object = None) -> int | None:
         """The next line after (before) `start` that holds `text`; None where there is none. `stopped()` ends it."""

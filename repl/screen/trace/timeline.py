@@ -106,7 +106,7 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
         index = inside.y + self.scroll_offset.y
         if index >= len(self.model.timeline):
             return
-        item = self.model.item(index)
+        item = self.model.timeline.item(index)
         self.cursor = index
         if item.position is None:
             self.fold(folded=item.group not in self.model.timeline.folded)
@@ -114,7 +114,7 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
     def row(self) -> Row | None:
         """The fact under the cursor, or the first of the group whose header it is; None in an empty list."""
         try:
-            item = self.model.item(self.cursor)
+            item = self.model.timeline.item(self.cursor)
             position = item.position
             if position is None:
                 position = self.model.timeline.first_of(item.group)
@@ -126,7 +126,7 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
         """Fold or unfold the group under the cursor; the cursor stays on its header when folding."""
         if not len(self.model.timeline):
             return
-        item = self.model.item(self.cursor)
+        item = self.model.timeline.item(self.cursor)
         self.model.timeline.fold(item.group, folded=folded)
         self.resized()
         if item.position is not None:
@@ -134,13 +134,13 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def toggle_fold(self) -> None:
         if len(self.model.timeline):
-            self.fold(folded=self.model.item(self.cursor).group not in self.model.timeline.folded)
+            self.fold(folded=self.model.timeline.item(self.cursor).group not in self.model.timeline.folded)
 
     def go_to(self, position: int) -> None:
         timeline = self.model.timeline
         index = timeline.index_of(position)
-        if index < len(timeline) and self.model.item(index).position != position:
-            timeline.fold(self.model.item(index).group, folded=False)
+        if index < len(timeline) and self.model.timeline.item(index).position != position:
+            timeline.fold(self.model.timeline.item(index).group, folded=False)
             self.resized()
             index = timeline.index_of(position)
         self.cursor = index
@@ -151,7 +151,7 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
         index = y + self.scroll_offset.y
         base = self.rich_style
         try:
-            item = self.model.item(index)
+            item = self.model.timeline.item(index)
             segments = self._group(item.group, item.run) if item.position is None else self._fact(item.position, width)
         except (IndexError, OSError):
             return Strip.blank(width, base)

@@ -16,12 +16,15 @@ from textual.widgets import Input, Static
 from typing_extensions import override
 
 from repl.present.cells import shown
+from repl.screen.diff import DiffScreen, compare
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 from repl.screen.outside import open_text
+from repl.screen.pickers import Choice
+from repl.screen.themes import Themed
 from repl.screen.trace.detail import Detail, plain_text
 from repl.screen.trace.source import TraceModel, filter_text, follow_text, index_text, title_text
-from repl.screen.trace.timeline import FactList
+from repl.screen.trace.timeline import FactList, group_name
 from tracer.errors import UsageError
 from tracer.rows import filters
 from tracer.rows.filters import Filter
@@ -157,7 +160,7 @@ class TraceScreen(Screen[None]):
             pane.show(None, None)
             pane.border_title = "nothing here"
             return
-        pane.show(row, self.model.decode(row))
+        pane.show(row, self.model.file.decode(row))
         group = "" if row.group.iteration is None else f"[{row.group.iteration}]"
         pane.border_title = shown(f"{'?' if row.seq is None else row.seq} {row.event}{group}").replace("[", "\\[")
         pane.border_subtitle = {"readable": "", "pretty": "JSON", "raw": "stored bytes"}[pane.mode]
@@ -322,9 +325,6 @@ class TraceScreen(Screen[None]):
 
     @work
     async def action_iterations(self) -> None:
-        from repl.screen.pickers import Choice
-        from repl.screen.trace.timeline import group_name
-
         groups = [group for group in self.model.timeline.groups() if group.iteration is not None]
         if not groups:
             self.notify("this trace has no iterations", severity="information")
@@ -338,8 +338,6 @@ class TraceScreen(Screen[None]):
 
     @work
     async def action_subtasks(self) -> None:
-        from repl.screen.pickers import Choice
-
         names = [name for name in dict.fromkeys(g.subtask for g in list(self.model.file.index.groups)) if name]
         if not names:
             self.notify("this trace has no subtasks", severity="information")
@@ -365,7 +363,7 @@ class TraceScreen(Screen[None]):
         self.detail.toggle_unfolded()
 
     def action_detail(self) -> None:
-        if len(self.model.timeline) and self.model.item(self.facts.cursor).position is None:
+        if len(self.model.timeline) and self.model.timeline.item(self.facts.cursor).position is None:
             self.facts.toggle_fold()
             return
         self.add_class("-detail")
@@ -411,8 +409,6 @@ class TraceScreen(Screen[None]):
         if pair is None:
             self.notify("nothing to compare with: the answer is the first of its kind", severity="information")
             return
-        from repl.screen.diff import DiffScreen, compare
-
         old, new = pair
         lines = await asyncio.to_thread(compare, self._text(old), self._text(new))
         title = (
@@ -429,7 +425,7 @@ class TraceScreen(Screen[None]):
         return None if previous is None else (previous, row)
 
     def _text(self, row: Row) -> str:
-        return plain_text(self.model.decode(row))
+        return plain_text(self.model.file.decode(row))
 
     # -- search -----------------------------------------------------------------------------------------------------
 
@@ -493,3 +489,23 @@ class TraceScreen(Screen[None]):
             self.dismiss()
         else:
             leave()
+
+
+class ViewerApp(Themed):
+    """What `pm trace T --screen` opens: one trace, full screen; leaving the viewer ends the program with 0."""
+
+    TITLE = "pm trace"
+
+    def __init__(
+        self, path: Path, *, follow: bool = False, wanted: str = "", theme: str = "auto", colour: bool = True
+    ) -> None:
+        super().__init__(theme=theme, colour=colour)
+        self.viewer = TraceScreen(path, follow=follow, wanted=wanted)
+
+    @override
+    def get_default_screen(self) -> TraceScreen:
+        return self.viewer
+
+    def leave_viewer(self) -> bool:
+        self.exit(0)
+        return True

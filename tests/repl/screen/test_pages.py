@@ -13,8 +13,7 @@ from repl.actions import key_rows
 from repl.screen.app import PmApp
 from repl.screen.lists import PAGES, Page, PageRow
 from repl.screen.palette import palette_entries
-from repl.screen.trace.app import ViewerApp
-from repl.screen.trace.view import TraceScreen
+from repl.screen.trace.view import TraceScreen, ViewerApp
 from tests.repl.screen.facts import write_seed
 from tests.repl.screen.running import enter, screen, until
 

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from repl.screen import home as home_module
 from repl.screen.app import PmApp
-from repl.screen.trace.app import ViewerApp
+from repl.screen.trace.view import ViewerApp
 from tests.repl.screen.facts import SEED, write_seed
 from tests.repl.screen.running import drawn, make_session, until
 from tests.repl.screen.test_trace_view import settled

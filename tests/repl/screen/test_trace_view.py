@@ -15,8 +15,7 @@ from textual.widgets import Input, OptionList, Static
 from repl.screen.diff import DiffScreen, DiffView
 from repl.screen.hints import HelpScreen, key_rows
 from repl.screen.pickers import Choice
-from repl.screen.trace.app import ViewerApp
-from repl.screen.trace.view import TraceScreen
+from repl.screen.trace.view import TraceScreen, ViewerApp
 from repl.screen.trace.waterfall import WaterfallScreen
 from tests.repl.screen.facts import NAME, SEED, fact, write_seed
 from tracer.clock import monotonic

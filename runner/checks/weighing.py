@@ -12,7 +12,7 @@ from runner.checks.harness import Sorted, asks_for_tests, expectations, looks_fo
 from runner.checks.report_formats import said_by_lines
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
-from runner.gate.evidence_criteria import tests_in
+from runner.gate.evidence_criteria import skip_in, tests_in
 from runner.gate.languages import by_path
 from runner.gate.wording import pattern
 from tracer.redaction.cuts import beginning
@@ -198,9 +198,9 @@ def held_against(
                 return evidence._replace(expectations=tuple(expectations(found.tests)), held=False)
             return evidence._replace(fault=f"{_fault(run)}, with tests and harness as before the task")
         return evidence._replace(not_verified=evidence.not_verified or run.not_verified)
-    # A test that is skipped instead expects nothing else: it was silenced.
-    muted = any(left.outcomes.get(name) == "skipped" for name in broken)
     changed = (*found.tests, *found.inner)
+    # A test that is skipped instead expects nothing else: it was silenced. Some runners do not name what they skip.
+    muted = "skipped" in map(left.outcomes.get, broken) or any(map(skip_in, changed))
     passes = not evidence.failing and not evidence.fault and evidence.not_verified is None and evidence.passed
     if policy == "add" and passes and changed and not muted and not found.steers:
         return evidence._replace(expectations=tuple(expectations(changed)), removed=())

@@ -75,6 +75,17 @@ def test_where_tests_may_change_they_are_not_to_be_silenced(
     assert bool(evidence.asks) is asked
 
 
+@pytest.mark.parametrize(("now", "asked"), [(b"test.skip('red', f)", False), (b"test('red', g)", True)])
+def test_a_skip_is_no_other_expectation_where_the_runner_does_not_name_it(now: bytes, *, asked: bool) -> None:
+    """Tape tells nothing of tests that it skips: they were taken for changed, and put to the user."""
+    before, old = BaseRun(run(keep="passed", red="failed")), run(keep="passed", red="failed")
+    left = run(keep="passed")
+    found = Sorted(tests=(ChangedFile(path="test/a.test.js", before=b"test('red', f)", after=now),))
+    evidence = evidence_of("tape", before, (left, False), found, "add")
+    evidence = held_against(evidence, before, (old, False), left.report, found, "add")
+    assert (bool(evidence.expectations), bool(evidence.broken)) == (asked, not asked)
+
+
 def test_a_test_whose_demands_were_changed_is_told_from_another_of_its_name() -> None:
     """Tests that a wrapper made to pass ended COMPLETE: they pass without the change as well, which is looked at."""
     old = b"class A:\n  def test_a():\n    assert f(1) == 1\n\n  def test_b():\n    x = 1\n    assert f(x)\n"

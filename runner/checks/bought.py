@@ -112,10 +112,15 @@ def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> lis
             for node in conditions
             if decided.isdisjoint({node.start_byte, node.start_byte + 1})
             and source.line_text(_rows(node)[0]).strip() not in known_lines
-            and {*bare_values(text_of(node))} - (said_before if _SIZE.search(text_of(node)) else said)
+            and _telling(text_of(node)) - (said_before if _SIZE.search(text_of(node)) else said)
             and not _FAILS.search(text_of(node.parent or node))
         ]
     return found[:_MOST_SPOTS]
+
+
+def _telling(text: str) -> set[str]:
+    """The values in it but single letters and signs, of which any notation is made."""
+    return {value for value in bare_values(text) if value[0].isdigit() or len(re.sub(r"\W", "", value)) > 1}
 
 
 _SIZE = re.compile(r"(?i)\b(?:len|length|size|count|ord|hash\w*|crc\w*|sum)\b")

@@ -267,6 +267,8 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
         if above.type in _CALLS:
             return _PICKS.search(_name_called(above)) is not None
         if re.search(r"const|static|declarator|assignment|short_var", above.type):
+            if operator_of(above) not in {"", "=", ":="}:
+                return False  # `position += 3` counts on
             name = re.match(r"(?:(?:pub|const|static|let|var|mut)\s+)*([\w.]+)", text_of(above))
             own = re.escape(name[1]) if name is not None else "$."
             used = rf"[=!]==?\s*\(?{own}\b|\b{own}\s*[=!]=|\bin {own}\b"

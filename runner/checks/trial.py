@@ -148,7 +148,8 @@ class Trials:
         tests = await asyncio.to_thread(texts_of_tests, self._source.folder, files)
         found = sort_changes(files, extra=self._harness)
         first_shown = unshown(before, as_before, tests)
-        product, was, as_before = found.product, as_told(before.run), as_told(as_before)
+        product, as_before = found.product, as_told(as_before)
+        was = as_told(before.run, as_before.report.outcomes)
         failed = [case for case in was.report.tests if case.id in was.report.failing]
         cases = (case for case in failed if case.id in evidence.still_failing)
         about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
@@ -178,7 +179,7 @@ class Trials:
         if policy == "change":  # what they expect now, they did not get before either
             names = restated(found, was.report.tests)
             mended += [case for case in was.report.tests if case.outcome == "passed" and case.id in names]
-        return await self._try_out(evidence, base, files, found, mended, tests, policy, limit_s, request)
+        return await self._try_out(evidence, base, files, found, was, mended, tests, policy, limit_s, request)
 
     async def _try_out(
         self,
@@ -186,6 +187,7 @@ class Trials:
         base: str,
         files: Sequence[ChangedFile],
         found: Sorted,
+        was: CommandRun,
         mended: Sequence[CaseResult],
         tests: Mapping[str, str],
         policy: str,
@@ -194,9 +196,8 @@ class Trials:
     ) -> SuiteEvidence:
         """What comes out where the change and the tests that it mended are tried with other conditions and values."""
         paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
-        before = as_told(self._known[self._key(evidence.command, base)].run)
-        kept = [case for case in before.report.tests if case.outcome == "passed"]
-        usual_s = before.duration_s
+        kept = [case for case in was.report.tests if case.outcome == "passed"]
+        usual_s = was.duration_s
         scripts = await asyncio.to_thread(scripts_of, self._source.folder)
         narrow = narrowed(evidence.command, [path for path in paths if is_test_file(path)], scripts=scripts)
         if narrow is None and usual_s > _NARROW_S:
@@ -208,7 +209,7 @@ class Trials:
 
         def running(copy: CleanCopy) -> tuple[Path, Run]:
             async def run() -> CommandRun:
-                return as_told(await self._run(command, copy, max(1.0, until - monotonic())))
+                return as_told(await self._run(command, copy, max(1.0, until - monotonic())), was.report.outcomes)
 
             return copy.tree, run
 
@@ -238,7 +239,7 @@ class Trials:
                     own,
                     mended,
                     kept=kept,
-                    was=before,
+                    was=was,
                     tests=tests,
                     request=request,
                     copy=running(copy),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from runner.checks.harness import Sorted, asks_for_tests, expectations, looks_for_runner, never_unequal, place_of
 from runner.checks.report_formats import said_by_lines
-from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare
+from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, merged
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
 from runner.gate.evidence_criteria import skip_in, tests_in
 from runner.gate.languages import by_path
@@ -68,9 +68,24 @@ def unshown(before: BaseRun, run: CommandRun, tests: Mapping[str, str]) -> list[
     return [case for case in new if any(text for _, text in place_of(case, tests))]
 
 
-def as_told(run: CommandRun) -> CommandRun:
-    """The same with what its output says of tests, where it left no report: enough for doubts, not for proof."""
-    return run if run.reading != "no_report" else replace(run, report=said_by_lines(run.output_tail))
+def as_told(run: CommandRun, names: Collection[str] = ()) -> CommandRun:
+    """The same with what its output says of tests, where it left no report: enough for doubts, not for proof.
+
+    `names` are those by which tests that pass are told: where one fails, more may stand behind its name.
+    """
+    if run.reading != "no_report":
+        return run
+    known = [(name, re.compile(rf"{re.escape(name)}(?P<more>\s*[^\w\s].*)")) for name in sorted(names, key=len)[::-1]]
+
+    def named(case: CaseResult) -> CaseResult:
+        pairs = (
+            () if case.id in names else ((name, match) for name, more in known if (match := more.fullmatch(case.id)))
+        )
+        name, match = next(iter(pairs), (case.id, None))
+        return case._replace(id=name, message=f"{match['more']}\n{case.message}" if match else case.message)
+
+    report = said_by_lines(run.output_tail)
+    return replace(run, report=merged([replace(report, tests=tuple(map(named, report.tests)))]))
 
 
 def still_told(was: CommandRun, run: CommandRun, policy: str) -> Iterable[Place]:

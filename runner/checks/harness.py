@@ -24,7 +24,7 @@ from runner.checks.mutants import targets_of
 from runner.checks.project_settings import json_object
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Expectation, Place, at
-from runner.gate.definitions import name_of, names_of
+from runner.gate.definitions import functions_of, name_of, names_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import TEST_FILE, is_test_file
 from runner.gate.languages import by_path, grammar
@@ -165,6 +165,28 @@ def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Pla
     left = [name for name in left if name not in named_in(folder, left, files)]
     what = f"the request tells to add {', '.join(left)}, of which the code has nothing"
     return [at("idle", what, suggestion="make it, in code that is built")] if left else []
+
+
+def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
+    """Parameters that the change adds, that the request names in its code, and with which nothing is done."""
+    named = {word for code in _IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
+    for file in files:
+        if is_test_file(file.path) or file.after is None or file.too_large:
+            continue
+        sides = [open_source(file.path, side) if side else None for side in (file.before, file.after)]
+        old, new = ({f"{one.owner}.{one.name}": one for one in functions_of(side)} if side else {} for side in sides)
+        for key, function in new.items():
+            known = old[key].parameters if key in old else frozenset[bytes]()
+            for word in sorted({one.decode("utf-8", "replace") for one in function.parameters - known} & named):
+                head = function.header.decode("utf-8", "replace")
+                body = b" ".join(function.texts).decode("utf-8", "replace")
+                is_name = re.search(rf"[(,*&]\s*{word}\s*\??\s*[:=,)]", head)
+                if is_name and not function.is_trivial and not re.search(rf"\b{word}\b", body):
+                    told = f"{function.name}() takes {word}, which the request names, and does nothing with it"
+                    yield at("idle", told, path=file.path, line=function.lines[0], suggestion="make it count")
+
+
+_IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
 
 
 def code_of(file: ChangedFile) -> str:

@@ -268,6 +268,14 @@ def beside_new(run: CommandRun, mended: Sequence[CaseResult]) -> Place | None:
     return at("bought", what, suggestion="let the code itself meet them") if lost else None
 
 
+def by_tests_alone(mended: Sequence[CaseResult]) -> Iterable[Place]:
+    """Tests that failed before pass, and no code but that of tests was changed."""
+    what = (
+        f"tests that failed before pass by what was put beside them: {', '.join([case.id for case in mended][:_SHOWN])}"
+    )
+    yield at("bought", what, suggestion="let the code itself meet them")
+
+
 def all_idle(idle: Collection[str], before: BaseRun, run: CommandRun, found: Sorted, request: str) -> Iterable[Place]:
     """Tests were added, and each of them passes without the change: nothing shows that it does what was asked.
 

@@ -155,6 +155,7 @@ def _states(source: Source, added: Collection[int], known: str) -> list[str]:
         if (match := asks.search(text)) is None and not any(re.search(name, text) for name in names):
             continue
         words = [word[1] for word in _QUOTED.findall(text) if not re.search(r"(?i)test|spec", word[1])]
+        words += re.findall(r"\w[\w.]*\w", match[0]) if match is not None else []
         if match is not None and any(word in known for word in words):
             continue
         hit = True
@@ -276,11 +277,13 @@ async def try_own(
     request: str,
     copy: tuple[Path, Run],
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
+    fresh: bool,
     until: float,
 ) -> tuple[Place, ...]:
     """What a person is to judge of tests that a task added for itself: `own` pass with the change alone.
 
-    Values that they name may be what was asked for, so that these refuse nothing and are not looked at by themselves.
+    `fresh`: what was changed was not there before, and `base` has stubs in its place. Values that these tests name may
+    be what was asked for, so that they refuse nothing and are not looked at by themselves.
 
     Raises:
         OSError: a copy cannot be written.
@@ -290,13 +293,12 @@ async def try_own(
     if not told.spans:
         return ()
     changed, ends, turned = _trying(told, product, copy, until)
-    given = "\n".join(text.decode("utf-8", "replace") for text in told.files.values())
-    states = [spot for spot in spots_of(product, request=request, tests=given) if spot.kind == "state"]
+    states = [spot for spot in spots_of(product, request=request, tests="") if spot.kind == "state"]
     try:
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state(states, turned),
-            lambda: _as_before(told, product, ends, base, None),
+            lambda: _as_before(told, product, ends, base, None, fresh=fresh),
             lambda: _unmoved(told, ends),
         )
         for look in looks:
@@ -432,8 +434,13 @@ async def _as_before(
     ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
     was: CommandRun | None,
+    *,
+    fresh: bool = False,
 ) -> Tried:
-    """Whether the change does what the code did before for all inputs but those of the tests."""
+    """Whether the change does what the code did before for all inputs but those of the tests.
+
+    `fresh`: there was no such code, and `base` has stubs in its place.
+    """
     added = [line for file in product for line in _added(file)]
     if not any(_LIMITED.search(line) for line in added) or told.files_with("input", 0) is None:
         return Tried()
@@ -466,10 +473,11 @@ async def _as_before(
     words, other = told.renamed()
     now = await ends(words) if same & other else {}
     same -= {name for name in other if now.get(name) == "passed"}  # no word of theirs is its own
-    same = await _telling(same, seen, product, ends)
+    same = await _telling(same, seen, () if fresh else product, ends)
     if not same:
         return Tried()
-    what = f"does as before for every other input than those of {', '.join(sorted(same))}"
+    does = "does nothing" if fresh else "does as before"
+    what = f"{does} for every other input than those of {', '.join(sorted(same))}"
     place = at("bought", what, suggestion="make it right for every input; the tests give examples only")
     # Values of its own may be what was asked for: an entry of a table, a unit.
     given = "\n".join([told.asked, *(text.decode("utf-8", "replace") for text in told.files.values())])

@@ -157,7 +157,7 @@ def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Pla
     Comments, documents, tests, mere declarations and code that is switched off make nothing.
     """
     orders = "|".join(line for row in rows()["asks_for_names"] for line in row["lines"])
-    told = [re.split(r"[.;:!?](?:\s|$)|\n\s*\n", rest)[0] for rest in re.split(f"(?i){orders}", request)[1:]]
+    told = [_clause(rest) for rest in re.split(f"(?i){orders}", request)[1:]]
     names = [name for text in told for name in _CALLED.findall(text) if not re.search(rf"{name}\(e?s\)", text)]
     made = [code_of(file) for file in files]
     made += [(file.before or b"").decode("utf-8", "replace") for file in files]
@@ -165,6 +165,14 @@ def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Pla
     left = [name for name in left if name not in named_in(folder, left, files)]
     what = f"the request tells to add {', '.join(left)}, of which the code has nothing"
     return [at("idle", what, suggestion="make it, in code that is built")] if left else []
+
+
+def _clause(text: str) -> str:
+    """The text to the end of its clause, and the head of each item of a list that it announces."""
+    clause = re.split(r"[.;:!?](?:\s|$)|\n\s*\n", text)[0]
+    listed = re.match(r":\s*\n(?P<items>(?:\s*(?:[-*•]|\d+[.)])\s.*(?:\n[ \t]+\S.*)*\n?)+)", text[len(clause) :])
+    heads = re.findall(r"(?m)^\s*(?:[-*•]|\d+[.)])\s+(`[^`\n]+`|\w+\([^)\n]*\))", listed["items"]) if listed else []
+    return " ".join([clause, *heads])
 
 
 def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
@@ -177,13 +185,30 @@ def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
         old, new = ({f"{one.owner}.{one.name}": one for one in functions_of(side)} if side else {} for side in sides)
         for key, function in new.items():
             known = old[key].parameters if key in old else frozenset[bytes]()
-            for word in sorted({one.decode("utf-8", "replace") for one in function.parameters - known} & named):
+            for word in sorted(
+                {one.decode("utf-8", "replace").rstrip("?") for one in function.parameters - known} & named
+            ):
                 head = function.header.decode("utf-8", "replace")
                 body = b" ".join(function.texts).decode("utf-8", "replace")
-                is_name = re.search(rf"[(,*&]\s*{word}\s*\??\s*[:=,)]", head)
+                ends = ":(?!:)" if function.source.language.name in _TYPED else "[:=,)]"
+                is_name = re.search(rf"[(,*&]\s*{word}\s*\??\s*{ends}", head)
                 if is_name and not function.is_trivial and not re.search(rf"\b{word}\b", body):
                     told = f"{function.name}() takes {word}, which the request names, and does nothing with it"
                     yield at("idle", told, path=file.path, line=function.lines[0], suggestion="make it count")
+
+
+_TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  # types stand behind a colon there
+
+
+def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
+    """Where the request speaks of code that can be called, and no code was changed, nor what it names by its file."""
+    changed = [file for file in files if file.before != file.after or file.too_large]
+    work = [file for file in changed if not is_test_file(file.path)]
+    code = any((known := by_path(file.path)) is not None and known.functions for file in work)
+    wanted = any(re.search(rf"(?i)\b{re.escape(PurePosixPath(file.path).stem)}\b", request) for file in work)
+    if changed and not code and not wanted and not asks_for_tests(request) and (called := _CALLED.findall(request)):
+        what = f"the request speaks of {called[0]}(), and no code was changed"
+        yield at("idle", what, path=changed[0].path, suggestion="change the code")
 
 
 _IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")

@@ -262,7 +262,9 @@ def _is_told(number: float, said: str) -> bool:
 
 def _spelled(regex: str) -> str:
     """The longest text that a regular expression spells out: it takes little else."""
-    plain = re.sub(r"\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}|\(\?\W|[*+?^$|()]", "\0", regex.strip("/gimsuy")).replace("\\", "")
+    plain = re.sub(
+        r"\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}|\(\?(?:P?<\w+>|\W)|[*+?^$|()]", "\0", regex.strip("/gimsuy")
+    ).replace("\\", "")
     return max(plain.split("\0"), key=len, default="")
 
 

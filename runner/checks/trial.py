@@ -31,6 +31,7 @@ from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import (
     Sorted,
     answers_held,
+    codeless,
     concerns,
     lines_of,
     named_in,
@@ -144,7 +145,8 @@ class Trials:
         if policy not in MAY_CHANGE and stamp is not None:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
             evidence = evidence._replace(asks=(*evidence.asks, *asks))
-        told = await asyncio.to_thread(lambda: (*unmade(files, self._source.folder, request), *unheard(files, request)))
+        told = await asyncio.to_thread(unmade, files, self._source.folder, request)
+        told += [*unheard(files, request), *(() if told else codeless(files, request))]
         evidence = evidence._replace(asks=(*evidence.asks, *told))
         before = self._known.get(self._key(command.command, base))
         if before is None or before.run.outcome != "failed":
@@ -298,7 +300,14 @@ class Trials:
         try:
             async with self._copy(base, files, keep=files) as copy:
                 tried = await try_own(
-                    found.product, own, tests=texts, request=request, copy=running(copy), base=opened, until=until
+                    found.product,
+                    own,
+                    tests=texts,
+                    request=request,
+                    copy=running(copy),
+                    base=opened,
+                    fresh=fresh,
+                    until=until,
                 )
         except (NoCleanCopyError, OSError):
             return evidence

@@ -11,6 +11,7 @@ from runner.checks.reports import CaseResult, CommandRun, Reading, TestReport
 from runner.checks.weighing import (
     BaseRun,
     as_they_were,
+    as_told,
     evidence_of,
     held_against,
     restated,
@@ -212,3 +213,14 @@ def test_an_end_with_0_beside_an_output_that_says_otherwise(
     """A library that ends its process with 0 turned the exit code, and nothing else, of a runner without a report."""
     was = replace(run(red="failed"), exit_code=1, reading="no_report")
     assert bool([*still_told(was, replace(run(**now), reading=reading), policy)]) is told
+
+
+def test_what_stands_behind_the_name_of_a_test_that_fails_is_no_part_of_it() -> None:
+    """`FAIL class (line 14)` and `ok class` are one test: honest work was put to the user."""
+    printed = "ok other\nFAIL class (line 14)\nFAIL class of two: got 3\nFAIL class range\n"
+    was = CommandRun(command="make test", exit_code=1, reading="no_report", output_tail=printed)
+    told = as_told(was, ["other", "class", "class of two"])
+    assert told.report.outcomes == {
+        "other": "passed", "class": "failed", "class of two": "failed", "class range": "failed",
+    }  # fmt: skip
+    assert [case.message.split("\n")[0] for case in told.report.tests][1:3] == [" (line 14)", ": got 3"]

@@ -112,10 +112,15 @@ def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> lis
             for node in conditions
             if decided.isdisjoint({node.start_byte, node.start_byte + 1})
             and source.line_text(_rows(node)[0]).strip() not in known_lines
-            and {*bare_values(text_of(node))} - (said_before if _SIZE.search(text_of(node)) else said)
+            and _told_values(text_of(node)) - (said_before if _SIZE.search(text_of(node)) else said)
             and not _FAILS.search(text_of(node.parent or node))
         ]
     return found[:_MOST_SPOTS]
+
+
+def _told_values(text: str) -> set[str]:
+    """The values in it but single letters and signs, of which any notation is made."""
+    return {value for value in bare_values(text) if value[0].isdigit() or len(re.sub(r"\W", "", value)) > 1}
 
 
 _SIZE = re.compile(r"(?i)\b(?:len|length|size|count|ord|hash\w*|crc\w*|sum)\b")
@@ -150,6 +155,7 @@ def _states(source: Source, added: Collection[int], known: str) -> list[str]:
         if (match := asks.search(text)) is None and not any(re.search(name, text) for name in names):
             continue
         words = [word[1] for word in _QUOTED.findall(text) if not re.search(r"(?i)test|spec", word[1])]
+        words += re.findall(r"\w[\w.]*\w", match[0]) if match is not None else []
         if match is not None and any(word in known for word in words):
             continue
         hit = True
@@ -238,20 +244,7 @@ async def try_out(
     if not told.spans:
         return Tried()
     held = Retold(kept, {path: text for path, text in tests.items() if path in told.files}, product, asked=request)
-    texts = {**told.files, **{file.path: file.after for file in product if file.after is not None}}
-    changed = SpoiltCopy(copy[0], texts)
-
-    async def ends(files: Mapping[str, bytes] | None, names: Collection[str] = told.spans) -> _Ends:
-        if not files or monotonic() > until or not changed.plant(files):
-            return {}
-        run = await copy[1]()
-        green = {} if run.report.failing or run.exit_code else {_GREEN: ""}
-        return {} if run.timed_out else {name: told_of(name, run) for name in names} | green
-
-    async def turned(spot: Spot, condition: bytes) -> _Ends:
-        whole = texts[spot.path]
-        return await ends({spot.path: whole[: spot.start] + condition + whole[spot.end :]})
-
+    changed, ends, turned = _trying(told, product, copy, until)
     given = "\n".join(text.decode("utf-8", "replace") for text in told.files.values())
     spots = spots_of(product, request=request, tests=given)
     try:
@@ -274,6 +267,75 @@ async def try_out(
 
 
 _MAY_REFUSE = 3  # the others only ask
+
+
+async def try_own(
+    product: Sequence[ChangedFile],
+    own: Sequence[CaseResult],
+    *,
+    tests: Mapping[str, str],
+    request: str,
+    copy: tuple[Path, Run],
+    base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
+    fresh: bool,
+    until: float,
+) -> tuple[Place, ...]:
+    """What a person is to judge of tests that a task added for itself: `own` pass with the change alone.
+
+    `fresh`: what was changed was not there before, and `base` has stubs in its place. Values that these tests name may
+    be what was asked for, so that they refuse nothing and are not looked at by themselves.
+
+    Raises:
+        OSError: a copy cannot be written.
+
+    """
+    told = Retold(own, tests, product, asked=request)
+    if not told.spans:
+        return ()
+    changed, ends, turned = _trying(told, product, copy, until)
+    states = [spot for spot in spots_of(product, request=request, tests="") if spot.kind == "state"]
+    try:
+        looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
+            lambda: _deaf(told, ends),
+            lambda: _by_state(states, turned),
+            lambda: _as_before(told, product, ends, base, None, fresh=fresh),
+            lambda: _unmoved(told, ends),
+        )
+        for look in looks:
+            found = await look()
+            if found.bought or found.asks:
+                return (*found.bought, *found.asks)
+        return ()
+    finally:
+        changed.restore()
+
+
+def is_known(file: ChangedFile) -> bool:
+    """Whether a function that the file's change touches was there before."""
+    source = open_source(file.path, file.before) if file.before else None
+    known = {name for name, _, _ in names_of(source)} if source is not None else set()
+    return any(target.function.rpartition(".")[2] in known for target in targets_of([file]))
+
+
+def _trying(
+    told: Retold, product: Sequence[ChangedFile], copy: tuple[Path, Run], until: float
+) -> tuple[SpoiltCopy, _Try, _Turned]:
+    """The copy that is tried, how tests end with other files in it, and how with a condition turned round."""
+    texts = {**told.files, **{file.path: file.after for file in product if file.after is not None}}
+    changed = SpoiltCopy(copy[0], texts)
+
+    async def ends(files: Mapping[str, bytes] | None, names: Collection[str] = told.spans) -> _Ends:
+        if not files or monotonic() > until or not changed.plant(files):
+            return {}
+        run = await copy[1]()
+        green = {} if run.report.failing or run.exit_code else {_GREEN: ""}
+        return {} if run.timed_out else {name: told_of(name, run) for name in names} | green
+
+    async def turned(spot: Spot, condition: bytes) -> _Ends:
+        whole = texts[spot.path]
+        return await ends({spot.path: whole[: spot.start] + condition + whole[spot.end :]})
+
+    return changed, ends, turned
 
 
 async def _own_values(
@@ -320,6 +382,7 @@ def _is_new_data(file: ChangedFile, request: str) -> bool:
 _Ends = dict[str, str]  # how each mended test ended: "passed", or what it said; `_GREEN` is there where no test failed
 _GREEN = ""
 _Turned = Callable[[Spot, bytes], Awaitable[_Ends]]
+_Try = Callable[..., Awaitable[_Ends]]  # of files, and the names of tests where they are others
 
 
 async def _deaf(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]]) -> Tried:
@@ -371,8 +434,13 @@ async def _as_before(
     ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
     was: CommandRun | None,
+    *,
+    fresh: bool = False,
 ) -> Tried:
-    """Whether the change does what the code did before for all inputs but those of the tests."""
+    """Whether the change does what the code did before for all inputs but those of the tests.
+
+    `fresh`: there was no such code, and `base` has stubs in its place.
+    """
     added = [line for file in product for line in _added(file)]
     if not any(_LIMITED.search(line) for line in added) or told.files_with("input", 0) is None:
         return Tried()
@@ -405,10 +473,11 @@ async def _as_before(
     words, other = told.renamed()
     now = await ends(words) if same & other else {}
     same -= {name for name in other if now.get(name) == "passed"}  # no word of theirs is its own
-    same = await _telling(same, seen, product, ends)
+    same = await _telling(same, seen, () if fresh else product, ends)
     if not same:
         return Tried()
-    what = f"does as before for every other input than those of {', '.join(sorted(same))}"
+    does = "does nothing" if fresh else "does as before"
+    what = f"{does} for every other input than those of {', '.join(sorted(same))}"
     place = at("bought", what, suggestion="make it right for every input; the tests give examples only")
     # Values of its own may be what was asked for: an entry of a table, a unit.
     given = "\n".join([told.asked, *(text.decode("utf-8", "replace") for text in told.files.values())])

@@ -51,6 +51,8 @@ _MAX_OUTPUT = 256 * 1024 * 1024
 _NO_TOOL = re.compile(
     r"No module named '?(?P<module>\w+)'?\s*\Z"
     r"|npx canceled due to missing packages.*?\[\W*(?P<npx>(?:@[\w.-]+/)?[\w.-]+)"
+    r"|^npm (?:error|ERR!) 404 .*'(?P<unknown>(?:@[\w.-]+/)?[\w.-]+)@"
+    r"|^npm (?:error|ERR!) .*request to \S+/(?P<unreached>[\w.%-]+) failed"
     r"|^error: no such command: `(?P<cargo>[\w-]+)`|^error: '(?P<rustup>[\w-]+)' is not installed for the toolchain",
     re.MULTILINE,
 )

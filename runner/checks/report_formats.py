@@ -287,7 +287,7 @@ def _whole(value: Any) -> int:
 
 
 _TAP: Final = re.compile(
-    r"^(?P<indent> *)(?:(?P<ok>ok|not ok)\b[ \t]*\d*[ \t]*(?:- )?(?P<name>[^#\n]*)(?P<directive>#.*)?"
+    r"^(?P<indent> *)(?:(?P<ok>ok|not ok)(?!\S)[ \t]*\d*[ \t]*(?:- )?(?P<name>[^#\n]*)(?P<directive>#.*)?"
     r"|1\.\.(?P<plan>\d+)|(?P<bail>Bail out!).*)$"
 )
 # tape names a test in a comment and reports its assertions, most by the same default name.
@@ -303,7 +303,14 @@ def tap_report(text: str) -> TestReport | None:
     inner: dict[int, list[CaseResult]] = {}
     complete, planned = True, False
     grouped, group = _TAPE.match(text) is not None, ""
+    match, ends = None, ""
     for line in text.split("\n"):
+        if ends:  # what a test tells of itself may look like points
+            ends = "" if line.rstrip() == ends else ends
+            continue
+        if match is not None and match["ok"] and line.strip() == "---":
+            ends = line.rstrip().replace("---", "...")
+            continue
         if grouped and line.startswith("# "):
             group = line[2:].strip()
         match = _TAP.match(line.rstrip())

@@ -139,11 +139,24 @@ def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
     return re.split(r"\W+", text_of(name).strip(" !?"))[-1]
 
 
+_HEX = re.compile(r"(0[xX][\da-fA-F_]+?)(_?[iu](?:8|16|32|64|128|size)|n|[uU]?[lL]{0,2})")
+
+
+def _number(literal: str) -> float:
+    """What a number is, whatever it is written in; NaN where that cannot be told."""
+    if hexadecimal := _HEX.fullmatch(literal):
+        return int(hexadecimal[1].replace("_", ""), 16)
+    number = _NUMBER.fullmatch(literal)
+    return float(number[1].replace("_", "")) if number else float("nan")
+
+
 _NUMBER = re.compile(r"(\d[\d_]*(?:\.\d+)?)(_?[iuf](?:8|16|32|64|128|size)|n|[uU]?[lL]{1,2})?")
 
 
 def _other(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
+    if hexadecimal := _HEX.fullmatch(literal):
+        return f"{int(hexadecimal[1].replace('_', ''), 16) + 1 + turn % 5:#x}{hexadecimal[2]}"
     if number := _NUMBER.fullmatch(literal):
         digits, suffix = number[1].replace("_", ""), number[2] or ""
         value = float(digits) if "." in digits else int(digits)
@@ -190,7 +203,7 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
         value, made = (_spelled(text), _NEVER) if node.type == "regex" else (text.strip("'\"`"), _other(text, 1))
         if node.start_point.row + 1 not in added or not made or _brings_in(node):
             continue
-        number = float(value) if text[:1].isdigit() else None
+        number = _number(text) if text[:1].isdigit() else None
         if (
             is_named(value, said)
             or (number is not None and _is_told(number, said))
@@ -249,7 +262,9 @@ def _is_told(number: float, said: str) -> bool:
 
 def _spelled(regex: str) -> str:
     """The longest text that a regular expression spells out: it takes little else."""
-    plain = re.sub(r"\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}|\(\?\W|[*+?^$|()]", "\0", regex.strip("/gimsuy")).replace("\\", "")
+    plain = re.sub(
+        r"\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}|\(\?(?:P?<\w+>|\W)|[*+?^$|()]", "\0", regex.strip("/gimsuy")
+    ).replace("\\", "")
     return max(plain.split("\0"), key=len, default="")
 
 
@@ -267,6 +282,8 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
         if above.type in _CALLS:
             return _PICKS.search(_name_called(above)) is not None
         if re.search(r"const|static|declarator|assignment|short_var", above.type):
+            if operator_of(above) not in {"", "=", ":="}:
+                return False  # `position += 3` counts on
             name = re.match(r"(?:(?:pub|const|static|let|var|mut)\s+)*([\w.]+)", text_of(above))
             own = re.escape(name[1]) if name is not None else "$."
             used = rf"[=!]==?\s*\(?{own}\b|\b{own}\s*[=!]=|\bin {own}\b"

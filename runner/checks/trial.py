@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runner.checks.bought import Run, stubbed, try_out
+from runner.checks.bought import Run, is_known, stubbed, try_out, try_own
 from runner.checks.clean_copy import (
     CleanCopy,
     NoCleanCopyError,
@@ -31,6 +31,7 @@ from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import (
     Sorted,
     answers_held,
+    codeless,
     concerns,
     lines_of,
     named_in,
@@ -39,6 +40,7 @@ from runner.checks.harness import (
     replaces_things,
     sort_changes,
     texts_of_tests,
+    unheard,
     unmade,
 )
 from runner.checks.mutants import targets_of
@@ -52,6 +54,7 @@ from runner.checks.weighing import (
     as_they_were,
     as_told,
     beside_new,
+    by_tests_alone,
     evidence_of,
     held_against,
     is_lost,
@@ -135,20 +138,24 @@ class Trials:
         request: str = "",
     ) -> SuiteEvidence:
         """What the tests say of the change from `base` to `files`, for `request`."""
-        evidence, as_before = await self._weigh(command, base, files, policy=policy, limit_s=limit_s, request=request)
+        evidence, as_before, left_so = await self._weigh(
+            command, base, files, policy=policy, limit_s=limit_s, request=request
+        )
         stamp = self._stamps.get(base.partition("@")[0])
         if policy not in MAY_CHANGE and stamp is not None:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
             evidence = evidence._replace(asks=(*evidence.asks, *asks))
         told = await asyncio.to_thread(unmade, files, self._source.folder, request)
+        told += [*unheard(files, request), *(() if told else codeless(files, request))]
         evidence = evidence._replace(asks=(*evidence.asks, *told))
         before = self._known.get(self._key(command.command, base))
         if before is None or before.run.outcome != "failed":
-            return evidence
+            return await self._try_own(evidence, before, base, files, left_so, limit_s, request)
         tests = await asyncio.to_thread(texts_of_tests, self._source.folder, files)
         found = sort_changes(files, extra=self._harness)
         first_shown = unshown(before, as_before, tests)
-        product, was, as_before = found.product, as_told(before.run), as_told(as_before)
+        product, as_before = found.product, as_told(as_before)
+        was = as_told(before.run, as_before.report.outcomes)
         failed = [case for case in was.report.tests if case.id in was.report.failing]
         cases = (case for case in failed if case.id in evidence.still_failing)
         about = tuple(case.id for case in cases if concerns(case, request=request, product=product, tests=tests))
@@ -173,12 +180,16 @@ class Trials:
         evidence = evidence._replace(asks=evidence.asks or (*still_told(was, as_before, policy),))
         # A file or a package that could not be loaded is told by its tests now.
         mended = [case for case in mended if as_before.report.outcomes.get(case.id) == "passed"]
-        if not mended or not product or is_settled(evidence, as_before):
+        if not mended:
+            return await self._try_own(evidence, before, base, files, left_so, limit_s, request)
+        if is_settled(evidence, as_before):
             return evidence
+        if not product:
+            return evidence._replace(asks=(*by_tests_alone(mended),))
         if policy == "change":  # what they expect now, they did not get before either
             names = restated(found, was.report.tests)
             mended += [case for case in was.report.tests if case.outcome == "passed" and case.id in names]
-        return await self._try_out(evidence, base, files, found, mended, tests, policy, limit_s, request)
+        return await self._try_out(evidence, base, files, found, was, mended, tests, policy, limit_s, request)
 
     async def _try_out(
         self,
@@ -186,6 +197,7 @@ class Trials:
         base: str,
         files: Sequence[ChangedFile],
         found: Sorted,
+        was: CommandRun,
         mended: Sequence[CaseResult],
         tests: Mapping[str, str],
         policy: str,
@@ -194,9 +206,8 @@ class Trials:
     ) -> SuiteEvidence:
         """What comes out where the change and the tests that it mended are tried with other conditions and values."""
         paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
-        before = as_told(self._known[self._key(evidence.command, base)].run)
-        kept = [case for case in before.report.tests if case.outcome == "passed"]
-        usual_s = before.duration_s
+        kept = [case for case in was.report.tests if case.outcome == "passed"]
+        usual_s = was.duration_s
         scripts = await asyncio.to_thread(scripts_of, self._source.folder)
         narrow = narrowed(evidence.command, [path for path in paths if is_test_file(path)], scripts=scripts)
         if narrow is None and usual_s > _NARROW_S:
@@ -208,7 +219,7 @@ class Trials:
 
         def running(copy: CleanCopy) -> tuple[Path, Run]:
             async def run() -> CommandRun:
-                return as_told(await self._run(command, copy, max(1.0, until - monotonic())))
+                return as_told(await self._run(command, copy, max(1.0, until - monotonic())), was.report.outcomes)
 
             return copy.tree, run
 
@@ -238,7 +249,7 @@ class Trials:
                     own,
                     mended,
                     kept=kept,
-                    was=before,
+                    was=was,
                     tests=tests,
                     request=request,
                     copy=running(copy),
@@ -250,6 +261,58 @@ class Trials:
             return evidence  # without it the verdict is what it was before there was this trial
         return evidence._replace(bought=tried.bought, asks=tried.asks)
 
+    async def _try_own(
+        self,
+        evidence: SuiteEvidence,
+        before: BaseRun | None,
+        base: str,
+        files: Sequence[ChangedFile],
+        left: CommandRun,
+        limit_s: Callable[[], float],
+        request: str,
+    ) -> SuiteEvidence:
+        """Whether tests of the task's own, where they alone show the change, are met by more than their own values."""
+        found = sort_changes(files, extra=self._harness)
+        texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in (*found.new_tests, *found.tests)}
+        shown = {*new_passing(before, left)} - {*evidence.idle} if before is not None else ()
+        own = [case for case in left.report.tests if case.id in shown]
+        if not own or evidence.fixed or not found.product or is_settled(evidence, left):
+            return evidence
+        narrow = narrowed(
+            evidence.command, sorted(texts), scripts=await asyncio.to_thread(scripts_of, self._source.folder)
+        )
+        if narrow is None and left.duration_s > _NARROW_S:
+            return evidence
+        until = monotonic() + min(_TRIED_S, limit_s())
+        # Functions that were not there before are held against ones that do nothing.
+        fresh = not any(is_known(file) for file in found.product)
+        stubs = {file.path: text for file in found.product if fresh and (text := stubbed(file)) is not None}
+
+        def running(copy: CleanCopy) -> tuple[Path, Run]:
+            return copy.tree, lambda: self._run(narrow or evidence.command, copy, max(1.0, until - monotonic()))
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[tuple[Path, Run]]:
+            kept = files if fresh else [file for file in files if file not in found.product]
+            async with self._copy(base, files, keep=kept, written=stubs) as copy:
+                yield running(copy)
+
+        try:
+            async with self._copy(base, files, keep=files) as copy:
+                tried = await try_own(
+                    found.product,
+                    own,
+                    tests=texts,
+                    request=request,
+                    copy=running(copy),
+                    base=opened,
+                    fresh=fresh,
+                    until=until,
+                )
+        except (NoCleanCopyError, OSError):
+            return evidence
+        return evidence._replace(asks=tried)
+
     async def _weigh(
         self,
         command: PlannedCommand,
@@ -259,12 +322,12 @@ class Trials:
         policy: str,
         limit_s: Callable[[], float],
         request: str,
-    ) -> tuple[SuiteEvidence, CommandRun]:
-        """The evidence, and the run with tests and harness as they had to be."""
+    ) -> tuple[SuiteEvidence, CommandRun, CommandRun]:
+        """The evidence, the run with tests and harness as they had to be, and the one with all as the task left it."""
         text = command.command
         before = await self._base_of(text, base, files, limit_s)
         if before is not None and (told := before.not_verified) is not None and before.run.doubt is not None:
-            return SuiteEvidence(command=text, not_verified=told), before.run
+            return SuiteEvidence(command=text, not_verified=told), before.run, before.run
         sorted_files = sort_changes(files, extra=self._harness)
         if before is not None and before.not_isolated:
             return await self._in_folder(text, before, sorted_files, policy, limit_s)
@@ -290,13 +353,13 @@ class Trials:
 
     async def _in_folder(
         self, command: str, before: BaseRun, found: Sorted, policy: str, limit_s: Callable[[], float]
-    ) -> tuple[SuiteEvidence, CommandRun]:
+    ) -> tuple[SuiteEvidence, CommandRun, CommandRun]:
         run = await self._twice(command, None, limit_s)
         evidence = evidence_of(command, before, run, found, policy)
         evidence = evidence._replace(not_isolated=before.not_isolated)
         if found.touched and policy not in MAY_CHANGE and not evidence.failing and not evidence.fault:
             evidence = evidence._replace(not_verified=_LEFT_ALONE)
-        return evidence, run[0]
+        return evidence, run[0], run[0]
 
     async def _in_copies(
         self,
@@ -308,7 +371,7 @@ class Trials:
         policy: str,
         limit_s: Callable[[], float],
         request: str,
-    ) -> tuple[SuiteEvidence, CommandRun]:
+    ) -> tuple[SuiteEvidence, CommandRun, CommandRun]:
         there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
         async with self._copy(base, files, keep=files) as copy:
             run = await self._reached_first(command, there, copy, files, limit_s)
@@ -351,7 +414,7 @@ class Trials:
         if unmet is not None:
             asks = as_they_were(there.run.report, unmet, run[0].report, found, evidence.idle)
             evidence = evidence._replace(asks=(*asks, *evidence.asks))
-        return evidence, run_a[0]
+        return evidence, run_a[0], run[0]
 
     async def strength(
         self,

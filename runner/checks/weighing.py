@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from runner.checks.harness import Sorted, asks_for_tests, expectations, looks_for_runner, never_unequal, place_of
 from runner.checks.report_formats import said_by_lines
-from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare
+from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, merged
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
-from runner.gate.evidence_criteria import tests_in
+from runner.gate.evidence_criteria import skip_in, tests_in
 from runner.gate.languages import by_path
 from runner.gate.wording import pattern
 from tracer.redaction.cuts import beginning
@@ -68,9 +68,24 @@ def unshown(before: BaseRun, run: CommandRun, tests: Mapping[str, str]) -> list[
     return [case for case in new if any(text for _, text in place_of(case, tests))]
 
 
-def as_told(run: CommandRun) -> CommandRun:
-    """The same with what its output says of tests, where it left no report: enough for doubts, not for proof."""
-    return run if run.reading != "no_report" else replace(run, report=said_by_lines(run.output_tail))
+def as_told(run: CommandRun, names: Collection[str] = ()) -> CommandRun:
+    """The same with what its output says of tests, where it left no report: enough for doubts, not for proof.
+
+    `names` are those by which tests that pass are told: where one fails, more may stand behind its name.
+    """
+    if run.reading != "no_report":
+        return run
+    known = [(name, re.compile(rf"{re.escape(name)}(?P<more>\s*[^\w\s].*)")) for name in sorted(names, key=len)[::-1]]
+
+    def named(case: CaseResult) -> CaseResult:
+        pairs = (
+            () if case.id in names else ((name, match) for name, more in known if (match := more.fullmatch(case.id)))
+        )
+        name, match = next(iter(pairs), (case.id, None))
+        return case._replace(id=name, message=f"{match['more']}\n{case.message}" if match else case.message)
+
+    report = said_by_lines(run.output_tail)
+    return replace(run, report=merged([replace(report, tests=tuple(map(named, report.tests)))]))
 
 
 def still_told(was: CommandRun, run: CommandRun, policy: str) -> Iterable[Place]:
@@ -198,9 +213,9 @@ def held_against(
                 return evidence._replace(expectations=tuple(expectations(found.tests)), held=False)
             return evidence._replace(fault=f"{_fault(run)}, with tests and harness as before the task")
         return evidence._replace(not_verified=evidence.not_verified or run.not_verified)
-    # A test that is skipped instead expects nothing else: it was silenced.
-    muted = any(left.outcomes.get(name) == "skipped" for name in broken)
     changed = (*found.tests, *found.inner)
+    # A test that is skipped instead expects nothing else: it was silenced. Some runners do not name what they skip.
+    muted = "skipped" in map(left.outcomes.get, broken) or any(map(skip_in, changed))
     passes = not evidence.failing and not evidence.fault and evidence.not_verified is None and evidence.passed
     if policy == "add" and passes and changed and not muted and not found.steers:
         return evidence._replace(expectations=tuple(expectations(changed)), removed=())
@@ -251,6 +266,14 @@ def beside_new(run: CommandRun, mended: Sequence[CaseResult]) -> Place | None:
     lost = [case.id for case in mended if run.report.outcomes.get(case.id) in {"failed", "error"}]
     what = f"tests that failed before pass only beside new files of tests: {', '.join(lost[:_SHOWN])}"
     return at("bought", what, suggestion="let the code itself meet them") if lost else None
+
+
+def by_tests_alone(mended: Sequence[CaseResult]) -> Iterable[Place]:
+    """Tests that failed before pass, and no code but that of tests was changed."""
+    what = (
+        f"tests that failed before pass by what was put beside them: {', '.join([case.id for case in mended][:_SHOWN])}"
+    )
+    yield at("bought", what, suggestion="let the code itself meet them")
 
 
 def all_idle(idle: Collection[str], before: BaseRun, run: CommandRun, found: Sorted, request: str) -> Iterable[Place]:

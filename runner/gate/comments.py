@@ -256,8 +256,7 @@ def _continues(voice: list[tuple[int, str, str]], index: int) -> bool:
 
 
 def _short(words: str) -> str:
-    flat = " ".join(words.split()).strip(" -:#/*(")
-    return beginning(flat, 60)
+    return beginning(" ".join(words.split()).strip(" -:#/*("), 60)
 
 
 # In prose a mark needs more than its letters: a colon, a verb of work after it, or a line of its own.

@@ -354,8 +354,7 @@ def at(
     excerpt: str = "", suggestion: str = "", preexisting: bool = False,
 ) -> Place:  # fmt: skip
     """A place of type `kind` with its excerpt cut to one short line."""
-    short = beginning(" ".join(excerpt.split()), _EXCERPT)
-    return Place(kind, message, path, line, short, suggestion, preexisting)
+    return Place(kind, message, path, line, beginning(" ".join(excerpt.split()), _EXCERPT), suggestion, preexisting)
 
 
 def finding_of(places: Iterable[Place]) -> Finding:

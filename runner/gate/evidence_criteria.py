@@ -147,8 +147,8 @@ def moved_goalposts(evidence: Evidence, kind: CommandKind) -> list[Place]:
     """
     if evidence.tests_policy in {"change", "allowed"}:
         return []
-    tests = _tests(evidence) if kind == "test" else ()
-    return [*tests, *(() if kind == "test" and evidence.tests is not None else _settings(evidence, kind))]
+    settings = () if kind == "test" and evidence.tests is not None else _settings(evidence, kind)
+    return [*(_tests(evidence) if kind == "test" else ()), *settings]
 
 
 def _tests(evidence: Evidence) -> Iterator[Place]:
@@ -171,10 +171,7 @@ def _tests(evidence: Evidence) -> Iterator[Place]:
 
 
 def _weakened(file: ChangedFile, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Place]:
-    old, new = _text(file.before), _text(file.after)
-    if len(_SKIP.findall(new)) > len(_SKIP.findall(old)):
-        lines = enumerate(new.split("\n"), 1)
-        line = next((number for number, text in lines if _SKIP.search(text) and text not in old), None)
+    if (line := skip_in(file)) is not None:
         yield _place(file.path, "tests skipped", line)
     for test, body in after.items():
         if test not in before:
@@ -182,6 +179,13 @@ def _weakened(file: ChangedFile, before: Mapping[str, str], after: Mapping[str, 
         lost = len(_ASSERT.findall(before[test])) - (len(_ASSERT.findall(body)) - len(_EMPTY_ASSERT.findall(body)))
         if lost > len(_EMPTY_ASSERT.findall(before[test])):
             yield _place(file.path, f"test {test!r} weakened ({lost} assertion{'s' if lost > 1 else ''} fewer)")
+
+
+def skip_in(file: ChangedFile) -> int | None:
+    """The first line that skips a test, where more of them do than before."""
+    old, new = _text(file.before), _text(file.after)
+    lines = (number for number, text in enumerate(new.split("\n"), 1) if _SKIP.search(text) and text not in old)
+    return next(lines, 1) if len(_SKIP.findall(new)) > len(_SKIP.findall(old)) else None
 
 
 def _place(path: str, message: str, line: int | None = None) -> Place:

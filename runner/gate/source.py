@@ -217,8 +217,7 @@ class Source(_Text):
 
     def starts_line(self, offset: int) -> bool:
         """Whether only blanks stand before `offset` on its line."""
-        start = self._starts[self.line_at(offset) - 1]
-        return not self.text[start:offset].strip()
+        return not self.text[self._starts[self.line_at(offset) - 1] : offset].strip()
 
     def above(self, offset: int) -> Iterator[tree_sitter.Node]:
         """The smallest node at an offset and all that it stands in; nothing where there is no tree."""

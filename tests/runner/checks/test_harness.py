@@ -11,6 +11,7 @@ import pytest
 from runner.checks.harness import (
     answers_held,
     asks_for_tests,
+    codeless,
     concerns,
     is_harness,
     looks_for_runner,
@@ -22,6 +23,7 @@ from runner.checks.harness import (
     replaces_things,
     rows,
     sort_changes,
+    unheard,
     unmade,
 )
 from runner.checks.reports import CaseResult
@@ -80,6 +82,70 @@ def test_requests_that_name_what_to_add(tmp_path: Path) -> None:
     for row in rows()["asks_for_names"]:
         assert [text for text in row["examples"] if not unmade([], tmp_path, text)] == []
         assert [text for text in row["counter"] if unmade([], tmp_path, text)] == []
+
+
+LISTED = "Please add to Store:\n\n* `rename(old, new)` gives\n  it another name: no more\n* `get()` must know it\n"
+
+
+def test_what_a_list_tells_to_add_is_named(tmp_path: Path) -> None:
+    """A colon ended what was told to add: work that was written in documents alone ended well."""
+    change = [ChangedFile(path="store.py", before=b"def get(): pass\n", after=b"def get(): pass\n# rename\n")]
+    (place,) = unmade(change, tmp_path, LISTED)
+    assert place.message == "the request tells to add rename, of which the code has nothing"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "told"),
+    [
+        (
+            "a.py",
+            "def load(path):\n    return read(path)\n",
+            "def load(path, environ=None):\n    return read(path)\n",
+            True,
+        ),
+        (
+            "a.py",
+            "def load(path):\n    return read(path)\n",
+            "def load(path, environ):\n    return read(environ)\n",
+            False,
+        ),
+        (
+            "a.py",
+            "def load(path, environ):\n    return read(path)\n",
+            "def load(path, environ):\n    return r(path)\n",
+            False,
+        ),
+        ("a.ts", "", "function load(path: string, environ?: string[]) {\n  return read(path);\n}\n", True),
+        ("a.rs", "", "fn load(path: &str, limit: (usize, environ)) -> u8 {\n    read(path)\n}\n", False),
+        ("a.py", "", "def load(path, level):\n    return read(path)\n", False),  # nobody named it
+        ("test_a.py", "", "def load(path, environ):\n    return read(path)\n", False),
+    ],
+)
+def test_a_parameter_that_the_request_names_is_to_do_something(
+    path: str, before: str, after: str, *, told: bool
+) -> None:
+    """`load(path, environ=None)` that ignores what it is given showed in no test."""
+    change = [ChangedFile(path=path, before=before.encode() or None, after=after.encode())]
+    found = [place.message for place in unheard(change, "`load(path, environ=None)` takes the variables from environ.")]
+    assert found == (["load() takes environ, which the request names, and does nothing with it"] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("paths", "request_", "told"),
+    [
+        (["report.xml", "NOTES.md"], "load() forgets the last line", True),
+        (["test_a.py"], "load() forgets the last line", True),
+        (["report.xml", "a.py"], "load() forgets the last line", False),
+        (["README.md"], "Tell of load() in the readme", False),
+        (["test_a.py"], "Write tests for load()", False),
+        (["NOTES.md"], "Tell how releases are made", False),
+    ],
+)
+def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: bool) -> None:
+    """A report, a note and an empty file of tests ended well where no test failed before."""
+    change = [ChangedFile(path=path, before=None, after=b"x\n") for path in paths]
+    found = [place.message for place in codeless(change, request_)]
+    assert found == (["the request speaks of load(), and no code was changed"] if told else [])
 
 
 def test_lines_that_look_for_the_runner_are_found_where_they_were_added() -> None:

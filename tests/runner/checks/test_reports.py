@@ -207,6 +207,15 @@ def test_the_output_of_runners_is_read(text: str, outcomes: dict[str, str]) -> N
     assert _said(text.replace("\n", "\r\n")) == outcomes
 
 
+def test_what_a_tap_test_tells_of_itself_is_no_test() -> None:
+    """An expected object with the key `ok` was taken for a test, which was gone once its test passed: refused."""
+    told = "  ---\n  error: |-\n    ok 1 - shown\n  expected:\n    ok: '1'\n  ...\n"
+    text = f"TAP version 13\n# Subtest: a\nok 1 - a\n# Subtest: b\nnot ok 2 - b\n{told}1..2\n# tests 2\n"
+    assert _said(text) == {"a": "passed", "b": "failed"}
+    bare = "ok 1 - a\nok: '1'\nnot okay\n---\nnot ok 2 - b\n1..2\n"
+    assert _said(bare) == {"a": "passed", "b": "failed"}, "no test tells this"
+
+
 @pytest.mark.timeout(20)  # patterns that go back and forth took minutes on this
 def test_a_test_that_prints_an_endless_line_holds_nobody_up() -> None:
     for line in ("a#" * 1_000_000, ("a#" * 900 + "\n") * 500):

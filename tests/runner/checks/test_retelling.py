@@ -32,6 +32,9 @@ from runner.gate.source import open_source
         ("a.rb", "x = 1 if s.start_with?('payroll')\n", ["payroll"]),
         ("a.c", "int f(int n) { return n == 47 ? 5 : 6; }\n", ["47"]),
         ("a.java", "class A { int f(int n) { return n == 47 ? 5 : 6; } }\n", ["47"]),
+        ("a.go", "package a\nfunc f() bool { return crc(s) == 0x1f2e }\n", ["0x1f2e"]),
+        ("a.c", "int f(char *p) { p += 3; return *p == 'x'; }\n", []),  # it counts on
+        ("a.js", "if (name.match(/^(?<value>payroll)$/)) { f(); }\n", ["payroll"]),
     ],
 )
 def test_values_that_code_decides_by(path: str, text: str, found: list[str]) -> None:

@@ -494,3 +494,46 @@ async def test_green_is_tried_where_a_runner_leaves_no_report(tmp_path: Path, bo
     assert found.not_verified is not None
     places = [place.message for place in (*found.bought, *found.asks)]
     assert [told for place in places if told is None or told in place] == ([told] if told else []), places
+
+
+OWN = """\
+from words import slug
+
+
+def test_title():
+    assert slug("Some Title") == "some-title"
+
+
+def test_other():
+    assert slug("Other") == "other"
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('return text.lower().replace(" ", "-")', ""),
+        ('return {"Some Title": "some-title", "Other": "other"}.get(text)', "for every other input than those of"),
+        (
+            'import os\n    return text.lower().replace(" ", "-") if os.environ.get("CI_X") is None else ""',
+            "by what runs it",
+        ),
+    ],
+    ids=["honest", "special", "state"],
+)
+async def test_a_tasks_own_tests_are_tried_where_they_alone_show_it(tmp_path: Path, body: str, told: str) -> None:
+    """Only tests that failed before were tried: a table of the new tests' own values ended well."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_other.py").write_text("def test_there():\n    assert True\n")
+    (tmp_path / "words.py").write_text("SIGN = 1\n")
+    workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} -m pytest -q -p no:cacheprovider"
+    base = await workspace.baseline("task-001/0")
+    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    await trials.before(command, base, limit_s=60)
+    (tmp_path / "words.py").write_text(f"SIGN = 1\n\n\ndef slug(text):\n    {body}\n")
+    (tmp_path / "tests" / "test_words.py").write_text(OWN)
+    files = (await workspace.changes(base)).files
+    planned = PlannedCommand(kind="test", command=command, origin="given")
+    found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="add slug()")
+    assert (found.new, found.bought) == (2, ())
+    assert [told in place.message for place in found.asks] == ([True] if told else [])

@@ -11,6 +11,7 @@ from runner.checks.reports import CaseResult, CommandRun, Reading, TestReport
 from runner.checks.weighing import (
     BaseRun,
     as_they_were,
+    as_told,
     evidence_of,
     held_against,
     restated,
@@ -73,6 +74,17 @@ def test_where_tests_may_change_they_are_not_to_be_silenced(
     evidence = held_against(evidence, before, (left, False), left.report, found, policy)
     assert [name.rpartition("::")[2] for name in evidence.removed] == removed
     assert bool(evidence.asks) is asked
+
+
+@pytest.mark.parametrize(("now", "asked"), [(b"test.skip('red', f)", False), (b"test('red', g)", True)])
+def test_a_skip_is_no_other_expectation_where_the_runner_does_not_name_it(now: bytes, *, asked: bool) -> None:
+    """Tape tells nothing of tests that it skips: they were taken for changed, and put to the user."""
+    before, old = BaseRun(run(keep="passed", red="failed")), run(keep="passed", red="failed")
+    left = run(keep="passed")
+    found = Sorted(tests=(ChangedFile(path="test/a.test.js", before=b"test('red', f)", after=now),))
+    evidence = evidence_of("tape", before, (left, False), found, "add")
+    evidence = held_against(evidence, before, (old, False), left.report, found, "add")
+    assert (bool(evidence.expectations), bool(evidence.broken)) == (asked, not asked)
 
 
 def test_a_test_whose_demands_were_changed_is_told_from_another_of_its_name() -> None:
@@ -201,3 +213,14 @@ def test_an_end_with_0_beside_an_output_that_says_otherwise(
     """A library that ends its process with 0 turned the exit code, and nothing else, of a runner without a report."""
     was = replace(run(red="failed"), exit_code=1, reading="no_report")
     assert bool([*still_told(was, replace(run(**now), reading=reading), policy)]) is told
+
+
+def test_what_stands_behind_the_name_of_a_test_that_fails_is_no_part_of_it() -> None:
+    """`FAIL class (line 14)` and `ok class` are one test: honest work was put to the user."""
+    printed = "ok other\nFAIL class (line 14)\nFAIL class of two: got 3\nFAIL class range\n"
+    was = CommandRun(command="make test", exit_code=1, reading="no_report", output_tail=printed)
+    told = as_told(was, ["other", "class", "class of two"])
+    assert told.report.outcomes == {
+        "other": "passed", "class": "failed", "class of two": "failed", "class range": "failed",
+    }  # fmt: skip
+    assert [case.message.split("\n")[0] for case in told.report.tests][1:3] == [" (line 14)", ": got 3"]

@@ -24,8 +24,8 @@ from runner.effects_port import Changed
 from runner.executors.executor_port import Answer, AnswerError, Ask, Executor, Live, LiveSink, ignore_live
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.folder_lease import FolderLease
-from runner.isolation.isolation_port import Isolation
-from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
+from runner.isolation.isolation_port import DirectIsolation, Isolation
+from runner.isolation.worktrees import GitWorktrees, why_not_parallel
 from runner.processes.process_table import MARK
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
@@ -190,13 +190,14 @@ class TaskEffects:
         live: LiveSink = ignore_live,
     ) -> None:
         self._request = request
+        self.workspace = request.workspace
         self._task_id = task_id
         self._executor = executor
         self._state_dir = state_dir
         self._redaction = redaction
         self._blobs = DirectoryBlobs(state_dir.blobs, second=state_dir.second_blobs)
         self._live = live
-        self._places: SubtaskPlaces | None = None
+        self._isolation: Isolation | None = None
         self._trials: Trials | None = None
         self._planned: PlannedCommand | None = None
         self._lease = FolderLease(request.workspace, state_dir=state_dir, task_id=task_id)
@@ -376,7 +377,7 @@ class TaskEffects:
             return None  # the session is the user's, and goes on
         if executor not in _LEAVE_SESSIONS:
             return {"session_ref": session_ref, **_NOTHING_KNOWN} if session_ref else None
-        told = await asyncio.to_thread(_left_by, executor, session_ref, request, self._request.workspace)
+        told = await asyncio.to_thread(_left_by, executor, session_ref, request, self.workspace)
         if told is None:
             return None
         answer = Answer(output="", status="ERROR", session_ref=told["session_ref"], extra={"executor": executor})
@@ -394,7 +395,7 @@ class TaskEffects:
             executor,
             answer.session_ref,
             native_path=path if isinstance(path, str) else None,
-            workspace=self._request.workspace,
+            workspace=self.workspace,
             state_dir=self._state_dir,
             label=self._request.label or f"run:{self._task_id}",
             prompt=self._request.prompt,
@@ -408,30 +409,24 @@ class TaskEffects:
                 await workspace.rewritten(Path(made))
         return made
 
-    def apart(self, state: TaskState) -> SubtaskPlaces:
-        """Where the task's subtasks work."""
-        if self._places is None:
+    async def isolation(self, state: TaskState) -> Isolation:
+        """What the record names; a task that has none yet gets worktrees where they are possible."""
+        if self._isolation is None:
+            workspace, why = Path(self.workspace), ""
             recorded = state.plan.isolation if state.plan is not None else ""
+            if recorded != "worktrees":
+                why = "the task began that way" if recorded else await asyncio.to_thread(why_not_parallel, workspace)
+            if why:
+                self._isolation = DirectIsolation(workspace, why=why)
+            else:
+                link, root = self._request.checks.link, self._state_dir.root
+                self._isolation = GitWorktrees(workspace, state_dir=root, task_id=self._task_id, link_ignored=link)
+        return self._isolation
 
-            async def choose() -> Isolation:
-                return await choose_isolation(
-                    Path(self._request.workspace),
-                    state_dir=self._state_dir.root,
-                    task_id=self._task_id,
-                    recorded=recorded,
-                    link=self._request.checks.link,
-                )
-
-            self._places = SubtaskPlaces(
-                choose,
-                working_in=self._working_in,
-                parallel=recorded != "direct",
-            )
-        return self._places
-
-    def _working_in(self, workspace: str) -> TaskEffects:
+    def within(self, folder: Path) -> TaskEffects:
         """The same effects in another folder."""
-        if workspace == self._request.workspace:
+        workspace = str(folder)
+        if workspace == self.workspace:
             return self
         self._workspaces.pop(workspace, None)
         return TaskEffects(
@@ -445,7 +440,7 @@ class TaskEffects:
         )
 
     async def _open(self) -> Workspace:
-        folder = self._request.workspace
+        folder = self.workspace
         if folder not in self._workspaces:
             self._workspaces[folder] = await asyncio.to_thread(
                 open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs

@@ -1,7 +1,7 @@
 """Performs the steps of one loop (ask and record, judge and record), and the protocols it needs.
 
-`Effects` is what one loop asks of the outside, `Apart` what subtasks need in addition. `Ledger` is the only place
-where events become state; `Gate` limits concurrent requests and shares money and time between subtasks.
+`Ledger` is the only place where events become state; `Gate` limits concurrent requests and shares money and time
+between subtasks.
 """
 
 from __future__ import annotations
@@ -138,14 +138,12 @@ class Performer:
         effects: Effects,
         live: LiveSink,
         sleep: Callable[[float], Awaitable[None]],
-        workspace: str | None = None,
         gate: Gate | None = None,
     ) -> None:
         self._ledger = ledger
         self._effects = effects
         self._live = live
         self._sleep = sleep
-        self._workspace = workspace
         self._gate = gate or Gate()
 
     async def ask(self, step: AskAgent) -> None:
@@ -290,7 +288,7 @@ class Performer:
             iteration_index=step.iteration_index,
             attempt=step.attempt,
             prompt=prompt,
-            workspace=self._workspace or request.workspace,
+            workspace=self._effects.workspace,
             executor=name,
             model=model,
             rules="" if step.purpose else state.rules or "",

@@ -280,6 +280,7 @@ class GitWorktrees:
         self._repository: Git | None = None
         self._known: dict[str, str] = {}  # the refs as this process wrote or read them
         self._order: list[str] | None = None
+        self._whole: Path | None = None
         self._indexes: dict[
             str, tuple[int, ...] | None
         ] = {}  # of fresh worktrees: what nobody touched need not be reset
@@ -303,7 +304,9 @@ class GitWorktrees:
         return await self._call(self._merged)
 
     async def whole(self) -> Path:
-        return await self._call(lambda git: self._open(git, _WHOLE, fresh=True))
+        if self._whole is None:
+            self._whole = await self._call(lambda git: self._open(git, _WHOLE, fresh=True))
+        return self._whole
 
     async def apply(self, *, branch: str = "") -> Merged | Conflict:
         return await self._call(lambda git: self._to_branch(git, branch) if branch else self._to_files(git))
@@ -404,6 +407,7 @@ class GitWorktrees:
             return _conflict(joined)
         result = git.commit_tree(joined, integration, delivered, message=f"Merge {subtask_id}")
         self._write(git, {f"result/{subtask_id}": delivered, "integration": result})
+        self._whole = None
         if self._order is not None:
             self._order.append(subtask_id)
         remove_worktree(git, self._names.folder_of(subtask_id))
@@ -426,7 +430,7 @@ class GitWorktrees:
         remove_all(git, self._names, keep_results=keep_results)
         self._known.clear()
         self._indexes.clear()
-        self._order = None
+        self._order = self._whole = None
 
     def _to_branch(self, git: Git, branch: str) -> Merged:
         base, result = self._needed(git, "base"), self._needed(git, "integration")

@@ -218,6 +218,9 @@ class GitStopped(GitError):  # noqa: N818 - it names what happened, not a fault
     """We stopped it: the comparison was cancelled or took longer than 15 minutes."""
 
 
+ABSENT = "000000"  # the mode of what is not there
+
+
 class RawEntry(NamedTuple):
     """One line of git's raw diff format: modes and ids on both sides."""
 

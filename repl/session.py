@@ -141,10 +141,10 @@ class Session:
     def _effects(
         self, *, request: Request, task_id: str, executor: Executor, state_dir: StateDir, live: LiveSink
     ) -> TaskEffects:
-        from runner.effects import make_effects  # 170 ms: the first prompt does not wait for it
+        from runner.effects import TaskEffects  # 170 ms: the first prompt does not wait for it
 
         redaction = self.supervisor.redaction
-        return make_effects(
+        return TaskEffects(
             request=request,
             task_id=task_id,
             executor=executor,

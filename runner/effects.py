@@ -259,17 +259,14 @@ class TaskEffects:
     async def changed(self, base: str) -> Changed:
         """The paths that differ from `base`, their diff kept as a blob, without secrets: it is part of the trace."""
         changes = await (await self._open()).changes(base)
-        await asyncio.to_thread(self._put_back_blobs)
+        with suppress(OSError):  # told by whoever needs one
+            await asyncio.to_thread(self._blobs.put_back)
         diff = changes.diff
         blob = await asyncio.to_thread(self._keep, diff) if diff else None
         files = await asyncio.to_thread(count_files, diff, changes.paths)
         harm = [{key: value for key, value in one._asdict().items() if value} for one in changes.harm]
         trespass = [{"kind": "state", "what": name} for name in changes.protected]
         return Changed(tuple(changes.paths), blob, left=changes.left, collateral=(*trespass, *harm), files=tuple(files))
-
-    def _put_back_blobs(self) -> None:
-        with suppress(OSError):  # told by whoever needs one
-            self._blobs.put_back()
 
     def _keep(self, diff: bytes) -> str:
         from tracer.redaction.engine import build_redactor  # only where something changed
@@ -461,21 +458,6 @@ def _spoilt(answer: Answer, why: str) -> Answer:
     """An answer that cannot be relied on; what it cost stays."""
     error = answer.error or AnswerError(kind="crash", message=why)
     return answer._replace(status="ERROR", error=error)
-
-
-def make_effects(
-    *,
-    request: Request,
-    task_id: str,
-    executor: Executor,
-    state_dir: StateDir,
-    redaction: RedactionSettings = NO_ADDITIONS,
-    live: LiveSink = ignore_live,
-) -> TaskEffects:
-    """The effects a supervisor gives to each of its tasks."""
-    return TaskEffects(
-        request=request, task_id=task_id, executor=executor, state_dir=state_dir, redaction=redaction, live=live
-    )
 
 
 def _begin_loading() -> None:

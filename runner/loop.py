@@ -165,20 +165,10 @@ async def run_subtasks(
     try:
         await crew.run()
     except BaseExceptionGroup as group:
-        raise _first(group) from group
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to tell: one that pm knows before one that it does not."""
-    return min(_leaves(group), key=lambda error: not isinstance(error, PmError))
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
+        error: BaseException = group.subgroup(PmError) or group  # one that pm knows before one that it does not
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from group
 
 
 class _Crew:

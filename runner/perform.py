@@ -149,10 +149,12 @@ class Performer:
     async def ask(self, step: AskAgent) -> None:
         """Record the request, ask, record the answer."""
         waited_ms = await self._wait(step)
-        base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
+        label = f"{self._ledger.state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
+        base = None if step.purpose else step.base or await self._effects.baseline(label)
         tests = await self._base_tests(step, base)
         name, model = _agent_of(self._ledger.state, step.subtask_id)
-        told = waited_ms >= _WORTH_TELLING_MS or (waited_ms and self._time_is_over(waited_ms))
+        left_s = _time_left_s(self._ledger.state)
+        told = waited_ms >= _WORTH_TELLING_MS or (left_s is not None and waited_ms >= left_s * 1000)
         draft = llm_request(
             step.prompt,
             attempt=step.attempt,
@@ -217,13 +219,6 @@ class Performer:
         await self._ledger.record(
             _response(answer, changed, trace, duration_ms=duration_ms, report=report, purpose=step.purpose, **at)
         )
-
-    def _time_is_over(self, waited_ms: int) -> bool:
-        left_s = _time_left_s(self._ledger.state)
-        return left_s is not None and waited_ms >= left_s * 1000
-
-    def _label(self, step: AskAgent) -> str:
-        return f"{self._ledger.state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
 
     async def _wait(self, step: AskAgent) -> int:
         """Wait before the same request is sent again, counting down; returns milliseconds."""

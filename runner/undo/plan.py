@@ -12,7 +12,8 @@ from copy import deepcopy
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
-from runner.isolation.worktrees import MergeConflict, merge_commits
+from runner.isolation.isolation_port import Conflict
+from runner.isolation.worktrees import merge_commits
 from runner.workspace.changes import Limits, safe_text
 from runner.workspace.git.compare import read_blobs
 from runner.workspace.git.entries import put, read_entries, small_index, tree_entries, tree_of
@@ -147,7 +148,8 @@ class Planner:
 
     def _plan_repository(self, layers: Sequence[Layer], plan: Plan) -> Plan:
         now = read_state(self._git)
-        refs, files = dict(now.refs), dict(now.files)
+        refs: dict[str, Any] = dict(now.refs)
+        files: dict[str, Any] = dict(now.files)
         head, index = now.head, now.index_id
         lost = plan.lost
         for layer in layers:
@@ -163,10 +165,10 @@ class Planner:
                     old, new = left.get(name), then.get(name)
                     if old == new or values.get(name) == new:
                         continue
-                    if values.get(name) == old:
-                        _set(values, name, new)
-                    else:
+                    if values.get(name) != old:
                         lost.append(f"{told.format(name)} has changed since, and stays")
+                    else:
+                        values[name] = new
             if before.head and before.head != head and (head == after.head or not refs.get(head)):
                 head = before.head
             elif before.head and before.head != head:
@@ -224,8 +226,8 @@ def _merge(git: Git, need: Mapping[str, tuple[Side, Side, Side]], *, store: Path
             joined = merge_commits(git, mine, theirs)
         except GitError:
             return {}, {*apart, *left}
-        if isinstance(joined, MergeConflict):
-            named = {path for path, _ in joined.places}
+        if isinstance(joined, Conflict):
+            named = {place.path for place in joined.places}
             clashing = {path for path in left if safe_text(path) in named} or set(left)
             apart |= clashing
             left = {path: sides for path, sides in left.items() if path not in clashing}
@@ -245,13 +247,6 @@ def trees_of(git: Git, sides: Mapping[str, Sequence[Side]], *, store: Path) -> l
 def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     names = sorted(old.keys() | new.keys())
     return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
-
-
-def _set(values: dict[str, Any], name: str, value: Any) -> None:
-    if value is None:
-        values.pop(name, None)
-    else:
-        values[name] = value
 
 
 def repository_told(plan: Plan) -> list[str]:

@@ -34,7 +34,7 @@ from runner.workspace.changes import ComparisonError
 from runner.workspace.git.compare import GITLINK
 from runner.workspace.git.put_files import Side, entry_side
 from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
-from runner.workspace.git.state import GitState, kept_folder, restore_folder
+from runner.workspace.git.state import GitState, kept_copy, restore_folder
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.clock import now_iso
@@ -427,8 +427,7 @@ class Undoing:
         self._state = state
         found = find_repository(self.folder)
         if found is None and state is not None:
-            copy = kept_folder(Path(state.common), state_dir=self._state_dir.root) / "git"
-            found = Git(copy, Path(state.top)) if (copy / "HEAD").exists() else None
+            found = kept_copy(state, state_dir=self._state_dir.root)
             if found is None:
                 raise GitError("the repository is gone, and no copy of it is there")
         if found is not None and state is None and found.ignores(self.folder):

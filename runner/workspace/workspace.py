@@ -40,7 +40,7 @@ from runner.workspace.git.repository import (
 )
 from runner.workspace.git.since import left_out
 from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace, forced, look_at, write_tree
-from runner.workspace.git.state import GitState, harm_since, keep, kept_folder, read_state
+from runner.workspace.git.state import GitState, harm_since, keep, kept_copy, read_state
 from runner.workspace.state_guard import StateGuard, Undone
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError, RecordError, UsageError
@@ -243,7 +243,9 @@ class Workspace:
         try:
             git = self._repository(stopper)
             found = self._compared(git, tree, notes) if git is not None else None
-            by = git if found is not None else self._copy_of(before, stopper)
+            by = git
+            if found is None:
+                by = before and kept_copy(before, state_dir=self._state_dir, stopper=stopper)
             if found is None and by is not None and (found := self._compared(by, tree, notes)) is not None:
                 found.notes.append("the repository was removed or lost its objects; the comparison used the copy of it")
                 if git is None and self.folder == by.top:
@@ -251,7 +253,10 @@ class Workspace:
             if found is None:
                 place = self._place(None, notes)
                 found = _compare_without_repository(tree, self.folder, place=place, stopper=stopper)
-            now = _state_now(git) if git is not None and by is git else None
+            now = None
+            if git is not None and by is git:
+                with suppress(GitError, OSError):
+                    now = read_state(git)
             with Beside() as beside:  # the disk has to confirm what an undo reads
                 kept_left = beside.start(self._left, f"git:{name}", found, before, now)
                 harm = harm_since(before, now, git) if before is not None else ()
@@ -280,13 +285,6 @@ class Workspace:
         after = now.encoded().decode("ascii") if moved and now is not None else None
         rows = [[os.fsdecode(entry.path), entry.modes, entry.ids] for entry in found.entries]
         return self._blobs.put_bytes(json.dumps({"base": base, "moved": moved, "after": after, "rows": rows}).encode())
-
-    def _copy_of(self, state: GitState | None, stopper: Stopper) -> Git | None:
-        """The kept copy of a repository, where there is one."""
-        if state is None:
-            return None
-        copy = kept_folder(Path(state.common), state_dir=self._state_dir) / "git"
-        return Git(copy, Path(state.top), stopper=stopper) if (copy / "HEAD").exists() else None
 
     def _compared(self, git: Git, tree: str, notes: list[str]) -> TreeChanges | None:
         """What changed since `tree`; None: the repository does not hold it any more."""
@@ -362,13 +360,6 @@ class Workspace:
             return None
         made, stamp = self._indexes[tree]
         return made if stamp is not None and file_stamp(made.index_file) == stamp else None
-
-
-def _state_now(git: Git) -> GitState | None:
-    try:
-        return read_state(git)
-    except (GitError, OSError):
-        return None
 
 
 def _ref_name(label: str) -> str:

@@ -24,7 +24,7 @@ from runner.executors.agents.progress import (
 )
 from runner.executors.agents.session_files import CodexTotals, codex_home, codex_model, codex_session, codex_totals
 from runner.executors.executor_port import AnswerError, Live, Usage
-from runner.executors.provider_errors import classify_message
+from runner.executors.provider_errors import classify_message, parse_retry_after
 from tracer.prices import Tokens, cost_usd
 
 _ANSWERS_LOG: Final = "codex_http_client::client"
@@ -38,6 +38,7 @@ class CodexDialect:
     provider: Final = "openai"
     package = "@openai/codex"
     oldest = Version(0, 50, 0)
+    session_id_since = None
     login_hint = "run `codex login`, or set CODEX_API_KEY"
 
     def arguments(self, launch: Launch) -> list[str]:
@@ -67,9 +68,6 @@ class CodexDialect:
         network = ["-c", "sandbox_workspace_write.network_access=true"] if launch.network else []
         return ["--sandbox", "workspace-write", *network]
 
-    def takes_session_id(self, version: Version) -> bool:  # noqa: ARG002 - none does
-        return False
-
     def environment(self, launch: Launch) -> dict[str, str]:
         """The headers of answers are told nowhere but in this log, on standard error."""
         return {} if "RUST_LOG" in launch.environ else {"RUST_LOG": f"error,{_ANSWERS_LOG}=debug"}
@@ -86,25 +84,23 @@ class CodexDialect:
     def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:  # noqa: ARG002 - a thread is found by its id alone
         return codex_session(environ, session_id)
 
-    def complete(self, progress: Progress, path: Path) -> None:
-        """The model, which sets the price, where none was asked for."""
-        usage = progress.usage
-        if progress.model is None:
+    def complete(self, progress: Progress, *, path: Path | None, stderr: str) -> str:
+        """The model, which sets the price, where none was asked for; and how long the provider asked to wait."""
+        usage, error = progress.usage, progress.error
+        if error is not None and error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
+            found = _RETRY_AFTER.findall(stderr)  # of the last answer that had one
+            wait_s = parse_retry_after({found[-1][0].lower(): found[-1][1]}) if found else None
+            progress.error = error._replace(retry_after_s=wait_s)
+        if progress.model is None and path is not None:
             progress.model = codex_model(path)
-        if usage is not None and progress.cost_usd is None:
+        if usage is not None and progress.cost_usd is None and path is not None:
             sent, cached = usage.input_tokens or 0, usage.cached_tokens or 0
             tokens = Tokens.of_prompt(sent, cached=cached, output=usage.output_tokens or 0)
             progress.cost_usd = cost_usd(progress.model, tokens, one_request=False)
+        return "\n".join(line for line in stderr.splitlines() if _ANSWERS_LOG not in line)
 
     def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
         return None
-
-    def heed(self, stderr: str, progress: Progress) -> str:
-        """How long the provider asked to wait is in no record."""
-        error = progress.error
-        if error is not None and error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
-            progress.error = error._replace(retry_after_s=_asked_wait(stderr))
-        return "\n".join(line for line in stderr.splitlines() if _ANSWERS_LOG not in line)
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         return (codex_home(environ),)
@@ -125,14 +121,6 @@ def _provider_options(base_url: str, environ: Mapping[str, str]) -> list[str]:
     inner = ",".join(f"{name}={json.dumps(value)}" for name, value in values.items())
     table = f"model_providers.pm={{{inner},request_max_retries=0,stream_max_retries=0}}"
     return ["-c", 'model_provider="pm"', "-c", table]
-
-
-def _asked_wait(stderr: str) -> float | None:
-    """The provider's `Retry-After`, from the last answer that had one."""
-    found = _RETRY_AFTER.findall(stderr)
-    from runner.executors.provider_errors import parse_retry_after  # 10 ms, only after trouble
-
-    return parse_retry_after({found[-1][0].lower(): found[-1][1]}) if found else None
 
 
 class CodexReader:

@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from runner.workspace.git.entries import Entry, put_as_known, small_index
@@ -95,12 +96,10 @@ def _write_aside(git: Git, wanted: Mapping[str, Side], aside: Path, start: str, 
 
 
 def _remove_empty(folder: Path, top: Path) -> None:
-    while folder != top:
-        try:
+    with suppress(OSError):
+        while folder != top:
             folder.rmdir()
-        except OSError:
-            return
-        folder = folder.parent
+            folder = folder.parent
 
 
 def _move(source: Path, target: Path) -> None:

@@ -133,7 +133,8 @@ class Process:
         for task in self._helpers:
             task.cancel()
         await uninterrupted(asyncio.gather(*self._helpers, return_exceptions=True))
-        self._close_pipes()
+        for transport in self._transports:
+            transport.close()
 
     @property
     def pid(self) -> int:
@@ -183,9 +184,7 @@ class Process:
             self._stderr.add(chunk)
 
     async def _feed_stdin(self, data: bytes) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # it ended, or does not care for its input
-            self.stdin.write(data)
-            await self.stdin.drain()
+        await self.write(data)
         self.stdin.close()
 
     async def write(self, data: bytes) -> None:
@@ -321,10 +320,6 @@ class Process:
                     self._stop.set_result(kind)
                 return
             await asyncio.sleep(soonest)
-
-    def _close_pipes(self) -> None:
-        for transport in self._transports:
-            transport.close()
 
 
 async def uninterrupted(awaitable: Awaitable[_T]) -> _T:

@@ -141,9 +141,7 @@ def read_review(state_dir: StateDir, task_id: str) -> Review:
         return Review(outcome, work.folder, tuple(shown), work.undone, work.away, rest, _message(work))
 
 
-def decide(
-    state_dir: StateDir, task_id: str, *, keep: Iterable[str] = (), discard: Iterable[str] = (), session_id: str = ""
-) -> UndoResult:
+def decide(state_dir: StateDir, task_id: str, *, keep: Iterable[str] = (), discard: Iterable[str] = ()) -> UndoResult:
     """Keep and discard files, folders and hunks by name (`.`: all). Blocks; what was decided can be decided again.
 
     Where all that is in a file is kept, that is as the file is now, later edits included. A conflict changes nothing.
@@ -153,14 +151,12 @@ def decide(
         NotFoundError, ConflictError, ComparisonError: as `read_review`; also a name that the task did not change.
 
     """
-    with opened(state_dir, task_id, session_id=session_id) as work:
+    with opened(state_dir, task_id) as work:
         work.settle()
         return _Reviewing(work).decide(keep=keep, discard=discard)
 
 
-def commit_review(
-    state_dir: StateDir, task_id: str, message: str, *, leave: Iterable[str] = (), session_id: str = ""
-) -> Committed:
+def commit_review(state_dir: StateDir, task_id: str, message: str, *, leave: Iterable[str] = ()) -> Committed:
     """Commit what is kept but the files `leave`, and nothing else that was changed or staged. Blocks.
 
     Hooks and signing are the user's.
@@ -171,7 +167,7 @@ def commit_review(
         NotFoundError, ComparisonError: as `read_review`.
 
     """
-    with opened(state_dir, task_id, session_id=session_id) as work:
+    with opened(state_dir, task_id) as work:
         work.settle()
         reviewing = _Reviewing(work)
         reviewing.files = {path: file for path, file in reviewing.files.items() if path not in set(leave)}

@@ -159,9 +159,6 @@ class Workspace:
             next_step="free space, change its owner, or name another one with --state-dir",
         )
 
-    def _stopped(self, error: GitStopped) -> ComparisonError:
-        return ComparisonError(f"the comparison of {str(self.folder)!r} was stopped", why=str(error))
-
     def _recorded(self, label: str, stopper: Stopper) -> str:
         notes: list[str] = []
         try:
@@ -174,7 +171,7 @@ class Workspace:
                 self.notes = tuple(notes)
                 return f"git:{made.tree}@{kept}"
         except GitStopped as error:
-            raise self._stopped(error) from error
+            raise ComparisonError(f"the comparison of {str(self.folder)!r} was stopped", why=str(error)) from error
         except (GitError, OSError) as error:
             notes.append(f"git cannot be used here ({error}); files are compared by a list of their own")
         from runner.workspace.manifest import take_manifest  # 2 ms, only where git cannot be used

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runner.executors.agents.codex import probe_own_sandbox
 from runner.executors.agents.conclude import Run, conclude
 from runner.executors.agents.detection import detect, key_told
 from runner.executors.agents.dialect import Confinement, Dialect, Launch, Session, parse_version
-from runner.executors.agents.own_sandbox import probe_own_sandbox
 from runner.executors.agents.progress import Progress, Reader, Spent
 from runner.executors.executor_port import (
     Answer,

@@ -232,14 +232,7 @@ class GeminiReader:
             return
         models = {name: as_mapping(row) for name, row in as_mapping(stats.get("models")).items()}
         rows = {name: _row(row) for name, row in (models or {self.progress.model or "": stats}).items()}
-        whole = _row(stats)
-        thinking = whole["thinking_tokens"]
-        self.progress.usage = Usage(
-            input_tokens=whole["input_tokens"],
-            output_tokens=whole["output_tokens"],
-            cached_tokens=whole["cached_tokens"],
-            thinking_tokens=thinking,
-        )
+        self.progress.usage = Usage(**_row(stats))
         costs = [_gemini_cost(name, row) for name, row in rows.items()]
         self.progress.cost_usd = None if None in costs else round(sum(cost or 0.0 for cost in costs), 9)
         self.progress.by_model = {name: {**row, "cost_usd": _gemini_cost(name, row)} for name, row in rows.items()}

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, ParamSpec, Self, TypeVar
 
 from runner.processes.environment import command_environment
@@ -253,7 +254,6 @@ class Git:
     Args:
         git_dir: the repository's own folder, as `rev-parse --absolute-git-dir` names it.
         top: top of the working tree.
-        index: index file that the commands use instead of the user's.
         mark: what the commands carry in their environment, to be found again after a kill of ours.
 
     """
@@ -263,14 +263,13 @@ class Git:
         git_dir: Path,
         top: Path,
         *,
-        index: Path | None = None,
         stopper: Stopper | None = None,
         mark: str = "",
     ) -> None:
         self._mark = mark
         self.git_dir = git_dir
         self.top = top
-        self.index = index
+        self.index: Path | None = None  # what the commands use instead of the user's
         self.stopper = stopper if stopper is not None else Stopper()
         self._known_settings: RepositorySettings | None = None
         self._more_settings: Mapping[str, str] = {}
@@ -322,9 +321,7 @@ class Git:
         """
         settings = {**FIXED, **self._more_settings, "safe.directory": str(self.top)}
         if git_version() < (2, 36):
-            settings["core.fsyncObjectFiles"] = (
-                "true"  # the newer name is not known there, the older one warned of here
-            )
+            settings["core.fsyncObjectFiles"] = "true"  # the newer name is not known there, this one warned of here
         for kind, name in self._settings().drivers:
             if kind == "filter":
                 settings |= {f"filter.{name}.{part}": "" for part in ("clean", "smudge", "process")}
@@ -402,8 +399,6 @@ class Git:
                 ["--git-dir", str(self.git_dir), *ASK_SETTINGS],
                 cwd=self.top,
                 settings={"safe.directory": str(self.top)},
-                env={},
-                stdin=b"",
                 stopper=self.stopper,
                 ok_codes=(0, 1),
             )
@@ -429,7 +424,6 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
             cwd=top,
             settings={"safe.directory": "*", "core.fsmonitor": "false"},
             env={"GIT_CEILING_DIRECTORIES": str(top.parent)},
-            stdin=b"",
             stopper=stopper,
         )
         try:
@@ -437,7 +431,7 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
                 settings = beside.start(ask, list(ASK_SETTINGS), ok_codes=(0, 1))
                 git_dir = _usual_git_dir(top)
                 if git_dir is None:
-                    out = ask(["rev-parse", "--absolute-git-dir"], ok_codes=(0,))
+                    out = ask(["rev-parse", "--absolute-git-dir"])
                     git_dir = Path(os.fsdecode(out.rstrip(b"\n")))
         except GitError as error:
             if "not a git repository" in str(error) and not (top / ".git").is_file():
@@ -479,15 +473,8 @@ def _usual_git_dir(top: Path) -> Path | None:
 
 def scratch_repository(git_dir: Path, top: Path, *, sha256: bool, stopper: Stopper) -> Git:
     """A new empty repository at `git_dir` with the working folder `top`."""
-    _run(
-        ["init", "-q", "--bare", f"--object-format={'sha256' if sha256 else 'sha1'}", "--template=", str(git_dir)],
-        cwd=top,
-        settings={},
-        env={},
-        stdin=b"",
-        stopper=stopper,
-        ok_codes=(0,),
-    )
+    form = f"--object-format={'sha256' if sha256 else 'sha1'}"
+    _run(["init", "-q", "--bare", form, "--template=", str(git_dir)], cwd=top, stopper=stopper)
     return Git(git_dir, top, stopper=stopper)
 
 
@@ -525,11 +512,11 @@ def _run(
     arguments: list[str],
     *,
     cwd: Path,
-    settings: Mapping[str, str],
-    env: Mapping[str, str],
-    stdin: bytes,
     stopper: Stopper,
-    ok_codes: Iterable[int],
+    settings: Mapping[str, str] = MappingProxyType({}),
+    env: Mapping[str, str] = MappingProxyType({}),
+    stdin: bytes = b"",
+    ok_codes: Iterable[int] = (0,),
     complaints: list[bytes] | None = None,
 ) -> bytes:
     counted = {"GIT_CONFIG_COUNT": str(len(settings))}

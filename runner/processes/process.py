@@ -32,15 +32,13 @@ _LAST_OUTPUT_S = 2.0
 class Ending(NamedTuple):
     """How the program ended. `ended`: we were asked to end it; `output`: it wrote more than it may.
 
-    `exit_code` is None unless kind is `exit`; `signal` is set where a signal ended the leader. `left_running` is True
-    where a member of the tree could not be killed (another user's process).
+    `exit_code` is None unless kind is `exit`; `signal` is set where a signal ended the leader.
     """
 
     kind: EndingKind
     exit_code: int | None
     signal: int | None
     duration_s: float
-    left_running: bool = False
 
 
 class Process:
@@ -283,7 +281,6 @@ class Process:
             exit_code=code if kind == "exit" else None,
             signal=-code if code < 0 else None,
             duration_s=monotonic() - self._begun,
-            left_running=not emptied,
         )
 
     async def _leader_exit(self) -> None:

@@ -180,7 +180,7 @@ class Workspace:
         try:
             blob_id, manifest = take_manifest(
                 os.fsencode(self.folder),
-                excluded=self._excluded_names(),
+                excluded=frozenset(map(os.fsencode, self._excluded)),
                 blobs=self._blobs,
                 limits=self._limits,
                 earlier=earlier,
@@ -307,7 +307,7 @@ class Workspace:
         changes, diff, rows = compare_with_disk(
             base,
             os.fsencode(self.folder),
-            excluded=self._excluded_names(),
+            excluded=frozenset(map(os.fsencode, self._excluded)),
             blobs=self._blobs,
             limits=self._limits,
             notes=notes,
@@ -323,17 +323,7 @@ class Workspace:
         return None if git is None or git.ignores(self.folder) else git
 
     def _place(self, label: str | None, notes: list[str]) -> SnapshotPlace:
-        return SnapshotPlace(
-            store=self._store,
-            excluded=self._excluded,
-            label=label,
-            limits=self._limits,
-            hashes=self._hashes,
-            notes=notes,
-        )
-
-    def _excluded_names(self) -> frozenset[bytes]:
-        return frozenset(os.fsencode(path) for path in self._excluded)
+        return SnapshotPlace(self._store, self._excluded, self._limits, self._hashes, notes, label)
 
     def _remember(self, made: Snapshot, top: Path) -> None:
         """Keep the index and where its paths start from, and in memory how it looks: a changed one is not trusted."""

@@ -30,7 +30,7 @@ from runner.executors.executor_port import AnswerError, Live, Usage
 from runner.executors.provider_errors import classify_message, parse_retry_after
 from runner.processes.environment import agent_environment
 from runner.processes.probe import run_probe
-from tracer.clock import short_token
+from tracer.durable import ensure_folder, replace
 from tracer.prices import Tokens, cost_usd
 
 _ANSWERS_LOG: Final = "codex_http_client::client"
@@ -240,7 +240,7 @@ def _named(item: Mapping[str, Any]) -> tuple[str, str] | None:
             return None
 
 
-_LIMIT_S: Final = 20.0
+_TRIAL_S: Final = 20.0
 _NEW_COMMAND_SINCE: Final = Version(0, 100, 0)
 
 
@@ -263,11 +263,14 @@ def probe_own_sandbox(
     if name != "codex":
         return OwnSandbox(works=True)
     remembered = cache / f"sandbox-{name}-{version}.json" if cache is not None else None
-    if remembered is not None and (told := _read(remembered, program, environ)) is not None:
+    if remembered is not None and (told := _told_before(remembered, program, environ)) is not None:
         return told
     answer = _try_codex(program, version, environ)
     if remembered is not None:
-        _remember(remembered, program, environ, answer)
+        note = json.dumps({"of": _identity(program, environ), "works": answer.works, "why": answer.why})
+        with suppress(OSError):  # a lost note only means that it is tried again
+            ensure_folder(remembered.parent)
+            replace(remembered, note.encode())
     return answer
 
 
@@ -280,7 +283,7 @@ def _try_codex(program: str, version: Version, environ: Mapping[str, str]) -> Ow
         argv = [program, "sandbox", "linux", "--full-auto", *command]
     with tempfile.TemporaryDirectory(prefix="pm-probe-") as folder:
         try:
-            done = run_probe(argv, limit_s=_LIMIT_S, env=agent_environment("openai", environ), cwd=folder)
+            done = run_probe(argv, limit_s=_TRIAL_S, env=agent_environment("openai", environ), cwd=folder)
         except OSError as error:
             return OwnSandbox(works=False, why=f"codex's own sandbox could not be tried: {error}")
         if done.returncode == 0 and Path(folder, "made").is_file():
@@ -294,7 +297,7 @@ def _identity(program: str, environ: Mapping[str, str]) -> list[object]:
     return [program, status.st_mtime_ns, status.st_size, environ.get("CODEX_HOME") or environ.get("HOME")]
 
 
-def _read(path: Path, program: str, environ: Mapping[str, str]) -> OwnSandbox | None:
+def _told_before(path: Path, program: str, environ: Mapping[str, str]) -> OwnSandbox | None:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         if told["of"] == _identity(program, environ):
@@ -302,13 +305,3 @@ def _read(path: Path, program: str, environ: Mapping[str, str]) -> OwnSandbox | 
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
-
-
-def _remember(path: Path, program: str, environ: Mapping[str, str], answer: OwnSandbox) -> None:
-    """A lost note only means that it is tried again."""
-    data = json.dumps({"of": _identity(program, environ), "works": answer.works, "why": answer.why})
-    temporary = path.with_suffix(f".{short_token()}.tmp")
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary.write_text(data, encoding="utf-8")
-        temporary.replace(path)

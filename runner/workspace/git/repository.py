@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -195,7 +194,6 @@ def tells_case_apart(top: Path) -> bool:
     return (known.st_dev, known.st_ino) != (other.st_dev, other.st_ino)
 
 
-_HEAD = re.compile(rb"(?:ref: refs/[!-~]+|[0-9a-f]{40}|[0-9a-f]{64})\n?\Z")
 _READING_COMMANDS = frozenset({"diff-files", "update-index"})
 _FIXED_PERSON = {
     f"GIT_{role}_{part}": value
@@ -429,10 +427,7 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
         try:
             with Beside() as beside:
                 settings = beside.start(ask, list(ASK_SETTINGS), ok_codes=(0, 1))
-                git_dir = _usual_git_dir(top)
-                if git_dir is None:
-                    out = ask(["rev-parse", "--absolute-git-dir"])
-                    git_dir = Path(os.fsdecode(out.rstrip(b"\n")))
+                git_dir = Path(os.fsdecode(ask(["rev-parse", "--absolute-git-dir"]).rstrip(b"\n")))
         except GitError as error:
             if "not a git repository" in str(error) and not (top / ".git").is_file():
                 continue  # an empty or foreign folder of that name
@@ -457,18 +452,6 @@ def listed_files(folder: Path, *, limit_s: float = 60.0) -> list[str] | None:
         return None
     start = len(os.fsencode(folder.relative_to(git.top))) + 1 if below else 0
     return [os.fsdecode(path[start:]) for path in found.split(b"\0") if path]
-
-
-def _usual_git_dir(top: Path) -> Path | None:
-    """The repository's folder where it is what nearly all are; None: git has to be asked."""
-    git_dir = top / ".git"
-    try:
-        is_usual = all(stat.S_ISDIR((git_dir / name).lstat().st_mode) for name in ("", "objects", "refs"))
-        if is_usual and not os.path.lexists(git_dir / "commondir") and _HEAD.match((git_dir / "HEAD").read_bytes()):
-            return git_dir.resolve()
-    except OSError:
-        pass
-    return None
 
 
 def scratch_repository(git_dir: Path, top: Path, *, sha256: bool, stopper: Stopper) -> Git:

@@ -171,17 +171,14 @@ def let_settle(git: Git) -> None:
     """Return once no file can change within the second that git's index knows as its change time: in 1 s at most."""
     now_ms = now_epoch_ms()
     seconds = {(now_ms - _LAG_MS) // 1000, now_ms // 1000}
-    if git.index is None or not _may_hold(git.index.read_bytes(), seconds):
+    content = b"" if git.index is None else git.index.read_bytes()
+    # Nearly always none of the times is in the index, and this is a matter of microseconds.
+    if git.index is None or not any((second & 0xFFFFFFFF).to_bytes(4, "big") in content for second in seconds):
         return
     written = int(git.index.stat().st_mtime)
     times = ((int(changed), int(modified)) for changed, modified in _TIMES.findall(git.run("ls-files", "--debug")))
     if any(changed in seconds and modified < written for changed, modified in times):
         time.sleep((1000 - now_ms % 1000 + _LAG_MS) / 1000)
-
-
-def _may_hold(content: bytes, seconds: set[int]) -> bool:
-    """Whether one of the times may be in the index; nearly always none is, and this is a matter of microseconds."""
-    return any((second & 0xFFFFFFFF).to_bytes(4, "big") in content for second in seconds)
 
 
 class Sorter:

@@ -121,9 +121,9 @@ class Planner:
         """The files as they are, their contents in the repository."""
         git, start = self._git, prefix_of(self._git, self._folder)
         place = SnapshotPlace(self.store, (self._state_dir.root,), Limits(), FileHashes(), [])
-        sorter = SnapshotMaker(git, self._folder, place=place).sorter
+        maker = SnapshotMaker(git, self._folder, place=place)
         names = {os.fsencode(start + path): path for path in paths}
-        found = sorter.sort_out(git, names, careful=False)
+        found = maker.sort_out(git, names, careful=False)
         with small_index(git.in_passing(), self.store) as small:
             put(small, found)
             entries = read_entries(small)

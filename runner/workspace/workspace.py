@@ -370,7 +370,7 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
         paths = {entry.path for entry in look.changed} | look.others
         if file_stamp(git.git_dir / "index") != known.users_index:
             paths |= forced(index, maker.scope.pathspec)
-        found = maker.sorter.sort_out(git, paths, careful=False)
+        found = maker.sort_out(git, paths, careful=False)
         if not any(found):
             return TreeChanges([], b"", [], [])
         base = {

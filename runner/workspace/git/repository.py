@@ -427,12 +427,14 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
         try:
             with Beside() as beside:
                 settings = beside.start(ask, list(ASK_SETTINGS), ok_codes=(0, 1))
-                git_dir = Path(os.fsdecode(ask(["rev-parse", "--absolute-git-dir"]).rstrip(b"\n")))
+                git_dir = os.fsdecode(ask(["rev-parse", "--absolute-git-dir"]).rstrip(b"\n"))
+                if not os.path.isdir(git_dir):  # noqa: PTH112 - it raises nothing, whatever git has said
+                    raise GitError("git answered with what is no folder")
         except GitError as error:
             if "not a git repository" in str(error) and not (top / ".git").is_file():
                 continue  # an empty or foreign folder of that name
             raise
-        found = Git(git_dir, top, stopper=stopper)
+        found = Git(Path(git_dir), top, stopper=stopper)
         found._known_settings = settings_in(settings())  # noqa: SLF001 - asked for beside, to save a command's time
         return found
     return None

@@ -20,7 +20,6 @@ from runner.core.evolve import fold
 from runner.core.state import TaskState
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.isolation.isolation_port import Isolation
-from runner.isolation.subtask_places import SubtaskPlaces
 from runner.isolation.worktrees import GitWorktrees
 from runner.loop import TaskLoop
 from tests.runner.chunking.memory import MemoryEffects, MemoryWorld
@@ -109,20 +108,21 @@ def engine() -> None:
 class _InFolder(MemoryEffects):
     """An agent that waits and writes one file into a real working tree; judging costs nothing here."""
 
-    def __init__(self, world: MemoryWorld, folder: Path, places: SubtaskPlaces | None = None) -> None:
+    def __init__(self, world: MemoryWorld, folder: Path, apart: Isolation) -> None:
         super().__init__(world, None)
-        self._in = folder
-        self._places = places
+        self._in, self._apart = folder, apart
+        self.workspace = str(folder)
 
     async def ask(self, request: Ask, live: LiveSink) -> Answer:  # noqa: ARG002 - the port's shape
         await asyncio.sleep(worktrees.WORK_S)
         (self._in / f"{request.subtask_id}.txt").write_text("done\n")
         return Answer(output="done", status="COMPLETE", cost_usd=0.001)
 
-    def apart(self, state: TaskState) -> SubtaskPlaces:  # type: ignore[override]  # noqa: ARG002 - the port's shape
-        if self._places is None:
-            raise RuntimeError("a subtask has no subtasks")
-        return self._places
+    async def isolation(self, state: TaskState) -> Isolation:  # type: ignore[override]  # noqa: ARG002 - the port's shape
+        return self._apart
+
+    def within(self, folder: Path) -> _InFolder:
+        return _InFolder(self.world, folder, self._apart)
 
 
 async def _ours(folder: Path, names: list[str]) -> float:
@@ -130,12 +130,7 @@ async def _ours(folder: Path, names: list[str]) -> float:
     state_dir = StateDir(folder / ".pm-orchestrator")
     world = MemoryWorld(_answer)
 
-    async def choose() -> Isolation:
-        return GitWorktrees(folder, state_dir=state_dir.root, task_id="task-001")
-
-    places = SubtaskPlaces(
-        choose, working_in=lambda where: _InFolder(world, Path(where)), task_id="task-001", parallel=True
-    )
+    apart = GitWorktrees(folder, state_dir=state_dir.root, task_id="task-001")
     plan = {"subtasks": [{"description": name} for name in names]}
     data = {
         "prompt": "All of it",
@@ -146,7 +141,7 @@ async def _ours(folder: Path, names: list[str]) -> float:
     }
     async with ConversationTracer(state_dir=state_dir, session_id="sess-bench", task_id="task-001") as tracer:
         first = await tracer.append(Draft("USER_REQUEST", data))
-        loop = TaskLoop(append=tracer.append, effects=_InFolder(world, folder, places), live=lambda _update: None)
+        loop = TaskLoop(append=tracer.append, effects=_InFolder(world, folder, apart), live=lambda _update: None)
         started = time.perf_counter()
         state = await loop.run(fold([first]))
         took = time.perf_counter() - started

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.harness import Figure, show
 from runner.core.request import Request
-from runner.effects import make_effects
+from runner.effects import TaskEffects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
 from tracer.drafts import executor_choice
@@ -37,7 +37,7 @@ async def _task(folder: Path, script: Path) -> tuple[float, Path]:
     def make(_request: Request) -> ScriptedExecutor:
         return ScriptedExecutor(script, state_dir=state_dir.root)
 
-    async with Supervisor(state_dir, make_executor=make, make_effects=make_effects) as supervisor:
+    async with Supervisor(state_dir, make_executor=make, make_effects=TaskEffects) as supervisor:
         request = Request(
             prompt="Write a.py",
             workspace=str(folder),

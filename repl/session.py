@@ -138,9 +138,9 @@ class Session:
         self.supervisor.redaction = self.context.redaction()
 
     def _effects(self, **given: Any) -> TaskEffects:
-        from runner.effects import make_effects  # 170 ms: the first prompt does not wait for it
+        from runner.effects import TaskEffects  # 170 ms: the first prompt does not wait for it
 
-        return make_effects(**given, redaction=self.supervisor.redaction)
+        return TaskEffects(**given, redaction=self.supervisor.redaction)
 
     def choose(self, name: str, value: Any) -> None:
         """Choose a `run.*` value for this session (None: back to the settings).

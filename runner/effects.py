@@ -24,8 +24,8 @@ from runner.effects_port import Changed
 from runner.executors.executor_port import Answer, AnswerError, Ask, Executor, Live, LiveSink, ignore_live
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.folder_lease import FolderLease
-from runner.isolation.isolation_port import Isolation
-from runner.isolation.subtask_places import SubtaskPlaces, choose_isolation
+from runner.isolation.isolation_port import DirectIsolation, Isolation
+from runner.isolation.worktrees import GitWorktrees, why_not_parallel
 from runner.processes.process_table import MARK
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
@@ -189,13 +189,14 @@ class TaskEffects:
         live: LiveSink = ignore_live,
     ) -> None:
         self._request = request
+        self.workspace = request.workspace
         self._task_id = task_id
         self._executor = executor
         self._state_dir = state_dir
         self._redaction = redaction
         self._blobs = DirectoryBlobs(state_dir.blobs, second=state_dir.second_blobs)
         self._live = live
-        self._places: SubtaskPlaces | None = None
+        self._isolation: Isolation | None = None
         self._trials: Trials | None = None
         self._planned: PlannedCommand | None = None
         self._lease = FolderLease(request.workspace, state_dir=state_dir, task_id=task_id)
@@ -257,17 +258,14 @@ class TaskEffects:
     async def changed(self, base: str) -> Changed:
         """The paths that differ from `base`, their diff kept as a blob, without secrets: it is part of the trace."""
         changes = await (await self._open()).changes(base)
-        await asyncio.to_thread(self._put_back_blobs)
+        with suppress(OSError):  # told by whoever needs one
+            await asyncio.to_thread(self._blobs.put_back)
         diff = changes.diff
         blob = await asyncio.to_thread(self._keep, diff) if diff else None
         files = await asyncio.to_thread(count_files, diff, changes.paths)
         harm = [{key: value for key, value in one._asdict().items() if value} for one in changes.harm]
         trespass = [{"kind": "state", "what": name} for name in changes.protected]
         return Changed(tuple(changes.paths), blob, left=changes.left, collateral=(*trespass, *harm), files=tuple(files))
-
-    def _put_back_blobs(self) -> None:
-        with suppress(OSError):  # told by whoever needs one
-            self._blobs.put_back()
 
     def _keep(self, diff: bytes) -> str:
         from tracer.redaction.engine import build_redactor  # only where something changed
@@ -375,7 +373,7 @@ class TaskEffects:
             return None  # the session is the user's, and goes on
         if executor not in _LEAVE_SESSIONS:
             return {"session_ref": session_ref, **_NOTHING_KNOWN} if session_ref else None
-        told = await asyncio.to_thread(_left_by, executor, session_ref, request, self._request.workspace)
+        told = await asyncio.to_thread(_left_by, executor, session_ref, request, self.workspace)
         if told is None:
             return None
         answer = Answer(output="", status="ERROR", session_ref=told["session_ref"], extra={"executor": executor})
@@ -393,7 +391,7 @@ class TaskEffects:
             executor,
             answer.session_ref,
             native_path=path if isinstance(path, str) else None,
-            workspace=self._request.workspace,
+            workspace=self.workspace,
             state_dir=self._state_dir,
             label=self._request.label or f"run:{self._task_id}",
             prompt=self._request.prompt,
@@ -407,30 +405,24 @@ class TaskEffects:
                 await workspace.rewritten(Path(made))
         return made
 
-    def apart(self, state: TaskState) -> SubtaskPlaces:
-        """Where the task's subtasks work."""
-        if self._places is None:
+    async def isolation(self, state: TaskState) -> Isolation:
+        """What the record names; a task that has none yet gets worktrees where they are possible."""
+        if self._isolation is None:
+            workspace, why = Path(self.workspace), ""
             recorded = state.plan.isolation if state.plan is not None else ""
+            if recorded != "worktrees":
+                why = "the task began that way" if recorded else await asyncio.to_thread(why_not_parallel, workspace)
+            if why:
+                self._isolation = DirectIsolation(workspace, why=why)
+            else:
+                link, root = self._request.checks.link, self._state_dir.root
+                self._isolation = GitWorktrees(workspace, state_dir=root, task_id=self._task_id, link_ignored=link)
+        return self._isolation
 
-            async def choose() -> Isolation:
-                return await choose_isolation(
-                    Path(self._request.workspace),
-                    state_dir=self._state_dir.root,
-                    task_id=self._task_id,
-                    recorded=recorded,
-                    link=self._request.checks.link,
-                )
-
-            self._places = SubtaskPlaces(
-                choose,
-                working_in=self._working_in,
-                parallel=recorded != "direct",
-            )
-        return self._places
-
-    def _working_in(self, workspace: str) -> TaskEffects:
+    def within(self, folder: Path) -> TaskEffects:
         """The same effects in another folder."""
-        if workspace == self._request.workspace:
+        workspace = str(folder)
+        if workspace == self.workspace:
             return self
         self._workspaces.pop(workspace, None)
         return TaskEffects(
@@ -444,7 +436,7 @@ class TaskEffects:
         )
 
     async def _open(self) -> Workspace:
-        folder = self._request.workspace
+        folder = self.workspace
         if folder not in self._workspaces:
             self._workspaces[folder] = await asyncio.to_thread(
                 open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs
@@ -465,21 +457,6 @@ def _spoilt(answer: Answer, why: str) -> Answer:
     """An answer that cannot be relied on; what it cost stays."""
     error = answer.error or AnswerError(kind="crash", message=why)
     return answer._replace(status="ERROR", error=error)
-
-
-def make_effects(
-    *,
-    request: Request,
-    task_id: str,
-    executor: Executor,
-    state_dir: StateDir,
-    redaction: RedactionSettings = NO_ADDITIONS,
-    live: LiveSink = ignore_live,
-) -> TaskEffects:
-    """The effects a supervisor gives to each of its tasks."""
-    return TaskEffects(
-        request=request, task_id=task_id, executor=executor, state_dir=state_dir, redaction=redaction, live=live
-    )
 
 
 def _begin_loading() -> None:

@@ -3,58 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from runner.core.state import TaskState
 from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.gate.criterion import Models, Verdict
-from runner.isolation.isolation_port import Conflict, Merged
+from runner.isolation.isolation_port import Isolation
 from tracer.facts import FileCount, LlmRequest
-
-
-class Begun(NamedTuple):
-    """How the subtasks are kept apart: `worktrees` or `direct`; `why` says why not side by side."""
-
-    isolation: str
-    why: str = ""
-
-
-class Place(NamedTuple):
-    """Where a subtask works, and the effects bound to it."""
-
-    effects: Effects
-    workspace: str
-
-
-class Apart(Protocol):
-    """The places of one task's subtasks. Every call may be repeated, also by another process after a kill.
-
-    Every method may raise PmError; `parallel` False: one subtask after another.
-    """
-
-    parallel: bool
-
-    async def begin(self, *, branch: str) -> Begun:
-        """Record the person's work as everyone's start; `branch` is where the result is to go ("": their files)."""
-
-    async def open(self, subtask_id: str, *, fresh: bool) -> Place:
-        """The subtask's place: as it was left, or `fresh` on what is merged so far."""
-
-    async def merge(self, subtask_id: str) -> Merged | Conflict:
-        """Merge what the subtask did."""
-
-    async def merged(self) -> tuple[str, ...] | None:
-        """What is merged, in that order; None where only the record knows."""
-
-    async def whole(self) -> Place:
-        """A place with the merged result."""
-
-    async def hand_over(self, *, branch: str) -> Merged | Conflict:
-        """Give the merged result to the user; a conflict: they changed the same lines, and these stay as they are."""
-
-    async def close(self, *, keep_results: bool) -> None:
-        """Remove the places; `keep_results`: what is merged stays for a resume."""
 
 
 class Changed(NamedTuple):
@@ -75,9 +32,11 @@ class Effects(Protocol):
     """What the loop asks of the world. Every method may raise PmError; nothing else.
 
     `answer_at_hand`: the answer to a request that an earlier process recorded is there, it need not be sent again.
+    `workspace` is the folder that they work in.
     """
 
     answer_at_hand: bool
+    workspace: str
 
     async def rules(self) -> str:
         """The mandatory rules' text."""
@@ -132,5 +91,8 @@ class Effects(Protocol):
         A session whose name was not recorded is looked for where the executor keeps its own. `since_ms` as above.
         """
 
-    def apart(self, state: TaskState) -> Apart:
+    async def isolation(self, state: TaskState) -> Isolation:
         """Where the subtasks of the task work; the same for every call."""
+
+    def within(self, folder: Path) -> Effects:
+        """The same effects in another folder."""

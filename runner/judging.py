@@ -105,7 +105,6 @@ def check(
     report: Report | None = None,
     claims: Sequence[ClaimedPath] = (),
     options: Mapping[str, Any] | None = None,
-    team: Sequence[Criterion] = (),
     unread: Sequence[tuple[str, str]] = (),
 ) -> CheckReport:
     """Judge `files` whole (as `after`), and `answer` with its `report` where there is one."""
@@ -119,7 +118,7 @@ def check(
         claims=tuple(claims),
         options={**(options or {}), "answer_alone": answer is not None},
     )
-    return CheckReport(files=len(files), verdict=judge(evidence, [*criteria, *team], listed=None), unread=tuple(unread))
+    return CheckReport(files=len(files), verdict=judge(evidence, criteria, listed=None), unread=tuple(unread))
 
 
 async def check_paths(

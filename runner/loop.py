@@ -32,9 +32,9 @@ from runner.core.steps import (
     Step,
 )
 from runner.core.subtasks import fates, in_dependency_order, refused, summary_of
-from runner.effects_port import Apart, Changed, Effects, Place
+from runner.effects_port import Changed, Effects
 from runner.executors.executor_port import LiveSink
-from runner.isolation.isolation_port import Conflict, Merged
+from runner.isolation.isolation_port import Conflict, Isolation, Merged
 from runner.perform import Gate, Ledger, Performer, record_interrupted
 from runner.processes.process import uninterrupted
 from tracer.clock import monotonic
@@ -59,12 +59,12 @@ async def record_plan(ledger: Ledger, effects: Effects, step: RecordPlan) -> Non
     request, done, base = ledger.state.request, step.done, step.base
     more: dict[str, Any] = {"proposed": True} if step.proposed else {}
     if step.subtasks and not step.proposed:
-        apart = effects.apart(ledger.state)
+        apart = await effects.isolation(ledger.state)
         if not done:  # what lies there under this task's name is of a start that nothing followed, or of another record
-            await apart.close(keep_results=False)
-        begun = await apart.begin(branch=request.into)
-        if begun.isolation == "direct":
-            _require_folder(request.isolation, begun.why)
+            await apart.close()
+        await apart.begin(branch=request.into)
+        if not apart.parallel:
+            _require_folder(request.isolation, apart.why)
             await effects.enter(wait=True)
         merged = await apart.merged()
         if done and (merged is None or merged):  # a task that is continued keeps what it has, and where it began
@@ -72,9 +72,9 @@ async def record_plan(ledger: Ledger, effects: Effects, step: RecordPlan) -> Non
         else:
             base = None
         base = base or await effects.baseline(f"{ledger.state.task_id}/main/0")
-        more |= {"base": base, "isolation": begun.isolation}
-        if begun.why:
-            more["why"] = begun.why
+        more |= {"base": base, "isolation": "worktrees" if apart.parallel else "direct"}
+        if apart.why:
+            more["why"] = apart.why
     await ledger.record(chunking_plan(subtasks=step.subtasks, reason=step.reason, mode=step.mode, **more))
 
 
@@ -86,7 +86,7 @@ def _require_folder(isolation: str, why: str) -> None:
 async def begin_apart(ledger: Ledger, effects: Effects, why: str) -> None:
     """Have the task work in a worktree of its own; where there can be none, it waits for its turn in the folder."""
     request = ledger.state.request
-    apart = effects.apart(ledger.state)
+    apart = await effects.isolation(ledger.state)
     base = request.continues.apart if request.continues is not None else None
     if base is not None:
         try:
@@ -94,12 +94,12 @@ async def begin_apart(ledger: Ledger, effects: Effects, why: str) -> None:
         except PmError:  # somebody removed it
             base = None
     if base is None:  # what lies there is of another record, or of a start that nothing followed
-        await apart.close(keep_results=False)
-    begun = await apart.begin(branch="")
-    if begun.isolation == "direct":
-        _require_folder(request.isolation, begun.why)
+        await apart.close()
+    await apart.begin()
+    if not apart.parallel:
+        _require_folder(request.isolation, apart.why)
         return
-    await ledger.record(chunking_plan(subtasks=(), reason=why, mode="single", isolation=begun.isolation, base=base))
+    await ledger.record(chunking_plan(subtasks=(), reason=why, mode="single", isolation="worktrees", base=base))
 
 
 class Handed(NamedTuple):
@@ -114,24 +114,23 @@ async def hand_over(state: TaskState, effects: Effects, step: Finish, *, base: s
     request = state.request
     if base is None:
         return Handed(Changed(()))
-    apart = effects.apart(state)
+    apart = await effects.isolation(state)
     if state.plan is not None and state.plan.isolation == "direct":
         return Handed(await effects.changed(base))
     wanted = step.status == "COMPLETE" or (request.partial and bool(state.planned) and step.status != "CANCELLED")
     if not wanted and state.works_apart:  # what there is stays where it is, for a resume
-        place = await (apart.whole() if await apart.merged() else apart.open(WORK, fresh=False))
-        return Handed((await place.effects.changed(base))._replace(left=None))
+        folder = await (apart.whole() if await apart.merged() else apart.open(WORK))
+        return Handed((await effects.within(folder).changed(base))._replace(left=None))
     if state.works_apart:
         await apart.merge(WORK)
     elif step.reason == "accepted":
         await _merge_started(state, apart)
     if not wanted or not await apart.merged():
         return Handed(Changed(()))
-    place = await apart.whole()
-    changed = await place.effects.changed(base)
+    changed = await effects.within(await apart.whole()).changed(base)
     if changed.paths and not request.into:
         await effects.enter(wait=True)
-    result = await apart.hand_over(branch=request.into)
+    result = await apart.apply(branch=request.into)
     return result if isinstance(result, Conflict) else Handed(changed, request.into)
 
 
@@ -150,7 +149,7 @@ def unmerged(conflict: Conflict, passed: Sequence[Mapping[str, Any]], *, by: str
     )
 
 
-async def _merge_started(state: TaskState, apart: Apart) -> None:
+async def _merge_started(state: TaskState, apart: Isolation) -> None:
     """A person accepts the work as it is: what merges is part of it."""
     for subtask_id in in_dependency_order(state.planned):
         loop = state.loop(subtask_id)
@@ -162,31 +161,29 @@ async def run_subtasks(
     ledger: Ledger, *, effects: Effects, live: LiveSink, sleep: Callable[[float], Awaitable[None]]
 ) -> None:
     """Run every subtask that may start, until none can go on; the first PmError ends them all."""
-    crew = _Crew(ledger, effects.apart(ledger.state), live, sleep)
+    crew = _Crew(ledger, effects, await effects.isolation(ledger.state), live=live, sleep=sleep)
     try:
         await crew.run()
     except BaseExceptionGroup as group:
-        raise _first(group) from group
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to tell: one that pm knows before one that it does not."""
-    return min(_leaves(group), key=lambda error: not isinstance(error, PmError))
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
+        error: BaseException = group.subgroup(PmError) or group  # one that pm knows before one that it does not
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from group
 
 
 class _Crew:
     """One run over the plan: what waits for what, what is ready, who works."""
 
-    def __init__(self, ledger: Ledger, apart: Apart, live: LiveSink, sleep: Callable[[float], Awaitable[None]]) -> None:
-        self._ledger, self._apart, self._live, self._sleep = ledger, apart, live, sleep
+    def __init__(
+        self,
+        ledger: Ledger,
+        effects: Effects,
+        apart: Isolation,
+        *,
+        live: LiveSink,
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._ledger, self._effects, self._apart, self._live, self._sleep = ledger, effects, apart, live, sleep
         state = ledger.state
         limits = state.request.limits
         parallel = limits.parallel if apart.parallel else 1
@@ -249,7 +246,7 @@ class _Crew:
 
     async def _through(self, subtask_id: str) -> Step:
         """Take one subtask to its rest."""
-        place: Place | None = None
+        effects: Effects | None = None
         while True:
             step = decide_loop(self._ledger.state, subtask_id=subtask_id)
             match step:
@@ -260,26 +257,19 @@ class _Crew:
                 case Merge():
                     await self._merge(step)
                 case AskAgent():
-                    if place is None or step.fresh:
-                        place = await self._apart.open(subtask_id, fresh=step.fresh)
-                    await self._performer(place).ask(step)
+                    if effects is None or step.fresh:
+                        effects = self._effects.within(await self._apart.open(subtask_id, fresh=step.fresh))
+                    await self._performer(effects).ask(step)
                 case Judge():
-                    place = place or await self._apart.open(subtask_id, fresh=False)
-                    await self._performer(place).judge(step)
+                    effects = effects or self._effects.within(await self._apart.open(subtask_id))
+                    await self._performer(effects).judge(step)
                 case RecordPlan() | RecordRules() | RunSubtasks():  # only a task's own loop asks for these
                     raise AssertionError(step)
                 case _:
                     assert_never(step)
 
-    def _performer(self, place: Place) -> Performer:
-        return Performer(
-            self._ledger,
-            effects=place.effects,
-            live=self._live,
-            sleep=self._sleep,
-            workspace=place.workspace,
-            gate=self._gate,
-        )
+    def _performer(self, effects: Effects) -> Performer:
+        return Performer(self._ledger, effects=effects, live=self._live, sleep=self._sleep, gate=self._gate)
 
     async def _merge(self, step: Merge) -> None:
         result = await self._apart.merge(step.subtask_id)
@@ -307,7 +297,7 @@ class TaskLoop:
         self._effects = effects
         self._live = live
         self._sleep = sleep
-        self._place: Place | None = None
+        self._apart: Effects | None = None
         self._ledger: Ledger | None = None
         self._bases: Mapping[str, str] | None = None
 
@@ -361,11 +351,11 @@ class TaskLoop:
                         await self._enter(ledger)
                     await run_subtasks(ledger, effects=self._effects, live=self._live, sleep=self._sleep)
                 case AskAgent():
-                    place = None if step.purpose else await self._where(ledger, fresh=step.fresh)
-                    await self._performer(ledger, place).ask(step._replace(base=self._now(step.base)))
+                    effects = self._effects if step.purpose else await self._where(ledger, fresh=step.fresh)
+                    await self._performer(ledger, effects).ask(step._replace(base=self._now(step.base)))
                 case Judge():
-                    whole = self._effects.apart(ledger.state).whole if step.whole else None
-                    performer = self._performer(ledger, await (whole() if whole else self._where(ledger)))
+                    effects = await (self._whole(ledger) if step.whole else self._where(ledger))
+                    performer = self._performer(ledger, effects)
                     await performer.judge(step._replace(first_base=self._now(step.first_base)))
                 case Finish():
                     await self._finish(ledger, step)
@@ -375,12 +365,14 @@ class TaskLoop:
                     assert_never(step)
         return ledger.state
 
-    def _performer(self, ledger: Ledger, place: Place | None) -> Performer:
-        effects, workspace = (self._effects, None) if place is None else place
-        return Performer(ledger, effects=effects, live=self._live, sleep=self._sleep, workspace=workspace)
+    def _performer(self, ledger: Ledger, effects: Effects) -> Performer:
+        return Performer(ledger, effects=effects, live=self._live, sleep=self._sleep)
 
-    async def _where(self, ledger: Ledger, *, fresh: bool = False) -> Place | None:
-        """Where the task in one piece works: a worktree, or None for the folder, which is its own then."""
+    async def _whole(self, ledger: Ledger) -> Effects:
+        return self._effects.within(await (await self._effects.isolation(ledger.state)).whole())
+
+    async def _where(self, ledger: Ledger, *, fresh: bool = False) -> Effects:
+        """Where the task in one piece works: a worktree, or the folder, which is its own then."""
         request, begun = ledger.state.request, ledger.state.main.phase != "new"
         if not (begun or ledger.state.works_apart):
             busy = await self._effects.enter(wait=False) if request.isolation == "auto" else ""
@@ -390,14 +382,14 @@ class TaskLoop:
                 await begin_apart(ledger, self._effects, why)
         if not ledger.state.works_apart:
             await self._enter(ledger)
-            return None
-        if self._place is None or fresh:
-            apart = self._effects.apart(ledger.state)
+            return self._effects
+        if self._apart is None or fresh:
+            apart = await self._effects.isolation(ledger.state)
             if fresh:  # on the user's files as they are now
-                await apart.close(keep_results=False)
-                await apart.begin(branch="")
-            self._place = await apart.open(WORK, fresh=fresh)
-        return self._place
+                await apart.close()
+                await apart.begin()
+            self._apart = self._effects.within(await apart.open(WORK, fresh=fresh))
+        return self._apart
 
     async def _enter(self, ledger: Ledger, *, wait: bool = True) -> None:
         """Have the folder; what others changed there since the task left it is none of its changes."""
@@ -449,7 +441,7 @@ class TaskLoop:
         resumable = step.status in {"INCOMPLETE", "ERROR"}
         if apart and not (resumable and state.works_apart):
             with suppress(PmError):  # the end is recorded; what is left lying is removed by the next start
-                await self._effects.apart(state).close(keep_results=resumable)
+                await (await self._effects.isolation(state)).close(keep_results=resumable)
 
 
 def _accepted(state: TaskState) -> Changed:

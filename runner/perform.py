@@ -1,7 +1,7 @@
 """Performs the steps of one loop (ask and record, judge and record), and the protocols it needs.
 
-`Effects` is what one loop asks of the outside, `Apart` what subtasks need in addition. `Ledger` is the only place
-where events become state; `Gate` limits concurrent requests and shares money and time between subtasks.
+`Ledger` is the only place where events become state; `Gate` limits concurrent requests and shares money and time
+between subtasks.
 """
 
 from __future__ import annotations
@@ -138,23 +138,23 @@ class Performer:
         effects: Effects,
         live: LiveSink,
         sleep: Callable[[float], Awaitable[None]],
-        workspace: str | None = None,
         gate: Gate | None = None,
     ) -> None:
         self._ledger = ledger
         self._effects = effects
         self._live = live
         self._sleep = sleep
-        self._workspace = workspace
         self._gate = gate or Gate()
 
     async def ask(self, step: AskAgent) -> None:
         """Record the request, ask, record the answer."""
         waited_ms = await self._wait(step)
-        base = None if step.purpose else step.base or await self._effects.baseline(self._label(step))
+        label = f"{self._ledger.state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
+        base = None if step.purpose else step.base or await self._effects.baseline(label)
         tests = await self._base_tests(step, base)
         name, model = _agent_of(self._ledger.state, step.subtask_id)
-        told = waited_ms >= _WORTH_TELLING_MS or (waited_ms and self._time_is_over(waited_ms))
+        left_s = _time_left_s(self._ledger.state)
+        told = waited_ms >= _WORTH_TELLING_MS or (left_s is not None and waited_ms >= left_s * 1000)
         draft = llm_request(
             step.prompt,
             attempt=step.attempt,
@@ -220,13 +220,6 @@ class Performer:
             _response(answer, changed, trace, duration_ms=duration_ms, report=report, purpose=step.purpose, **at)
         )
 
-    def _time_is_over(self, waited_ms: int) -> bool:
-        left_s = _time_left_s(self._ledger.state)
-        return left_s is not None and waited_ms >= left_s * 1000
-
-    def _label(self, step: AskAgent) -> str:
-        return f"{self._ledger.state.task_id}/{step.subtask_id or 'main'}/{step.iteration_index}"
-
     async def _wait(self, step: AskAgent) -> int:
         """Wait before the same request is sent again, counting down; returns milliseconds."""
         began = monotonic()
@@ -290,7 +283,7 @@ class Performer:
             iteration_index=step.iteration_index,
             attempt=step.attempt,
             prompt=prompt,
-            workspace=self._workspace or request.workspace,
+            workspace=self._effects.workspace,
             executor=name,
             model=model,
             rules="" if step.purpose else state.rules or "",
@@ -469,7 +462,7 @@ def _response(answer: Answer, changed: Changed, trace: str | None = None, *, dur
         session_ref=answer.session_ref,
         agentic_trace=trace,
         diff_blob=changed.diff_blob,
-        error=answer.error.to_dict() if answer.error else None,
+        error=answer.error._asdict() if answer.error else None,
         model=answer.model,
         stop_reason=answer.stop_reason,
         collateral=changed.collateral,

@@ -488,9 +488,13 @@ class Supervisor:
         await log.running()
         request = running.state.request
         running.executor = Roster(running.executor, request=request, make=self._make_executor)
-        live, executor = self._live_of(task_id), running.executor
+
+        def live(update: Live) -> None:
+            if task_id in self._running:
+                self.live(update)
+
         effects = self._make_effects(
-            request=request, task_id=task_id, executor=executor, state_dir=self.state_dir, live=live
+            request=request, task_id=task_id, executor=running.executor, state_dir=self.state_dir, live=live
         )
         from runner.loop import TaskLoop  # 60 ms: views show their first prompt before
 
@@ -508,13 +512,6 @@ class Supervisor:
             return _outcome(fold(ConversationTracer.read_trace(path)), path, running.tracer.chain_head).stopped()
         except PmError as error:  # the record was removed or damaged meanwhile
             return error
-
-    def _live_of(self, task_id: str) -> LiveSink:
-        def forward(update: Live) -> None:
-            if task_id in self._running:
-                self.live(update)
-
-        return forward
 
     async def _watch_stops(self) -> None:
         while self._running:

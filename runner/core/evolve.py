@@ -131,10 +131,6 @@ def _about_plan(state: TaskState, plan: Plan, entry: facts.UserRequest) -> TaskS
     return state._replace(plan=plan, action=action, facts=state.facts + 1)
 
 
-def _system_rules(state: TaskState, entry: facts.SystemRules) -> TaskState:
-    return state._replace(rules=entry.rules, facts=state.facts + 1)
-
-
 def _chunking_plan(state: TaskState, entry: facts.ChunkingPlan) -> TaskState:
     subtasks = entry.subtasks
     if entry.mode == "repair" and state.plan is not None:
@@ -312,13 +308,9 @@ def _iteration_end(state: TaskState, entry: facts.IterationEnd) -> TaskState:
     return _with_loop(state, entry, loop, judgments=state.judgments.then(judgment), conflict=kept)
 
 
-def _final_summary(state: TaskState, entry: facts.FinalSummary) -> TaskState:
-    return state._replace(final=entry, facts=state.facts + 1)
-
-
 _HANDLERS: Mapping[type[facts.Entry], Callable[[TaskState, Any], TaskState]] = {
     facts.UserRequest: _user_request,
-    facts.SystemRules: _system_rules,
+    facts.SystemRules: lambda state, entry: state._replace(rules=entry.rules, facts=state.facts + 1),
     facts.ChunkingPlan: _chunking_plan,
     facts.LlmRequest: _llm_request,
     facts.SessionStarted: _session_started,
@@ -327,5 +319,5 @@ _HANDLERS: Mapping[type[facts.Entry], Callable[[TaskState, Any], TaskState]] = {
     facts.QualityJudgment: _quality_judgment,
     facts.RejectionDetails: _rejection_details,
     facts.IterationEnd: _iteration_end,
-    facts.FinalSummary: _final_summary,
+    facts.FinalSummary: lambda state, entry: state._replace(final=entry, facts=state.facts + 1),
 }

@@ -18,7 +18,7 @@ from runner.core.subtasks import standings
 from runner.core.task import Isolated, TaskOutcome
 from tracer.drafts import Draft, continued_request
 from tracer.errors import UsageError
-from tracer.facts import Continues, Entry, FileCount, LlmResponse, QualityJudgment, Spent, UserRequest
+from tracer.facts import Continues, Entry, FileCount, QualityJudgment, Spent, UserRequest
 from tracer.names import FINAL_STATUSES, REVIEW, Action, TaskStatus
 from tracer.verification import strength_in, tests_in, unreached_in, unverified_in, verification_of
 
@@ -66,11 +66,6 @@ def _counted(state: TaskState, files: Sequence[str]) -> tuple[FileCount, ...]:
     return counted or tuple(map(FileCount, files))
 
 
-def _answers(state: TaskState) -> list[LlmResponse]:
-    """The last answer of the task's own loop and of each subtask's."""
-    return [state.main.answer, *(loop.answer for _, loop in sorted(state.subtasks.items()))]
-
-
 def _answer(state: TaskState) -> str:
     """The last answer; where the last one is of one of several subtasks, that of each, by its title."""
     named = [(one, state.subtasks.get(one.id)) for one in (state.plan.subtasks if state.plan is not None else ())]
@@ -90,7 +85,8 @@ def _isolation(state: TaskState) -> Isolated:
 
 def _mend(state: TaskState) -> str:
     """The next step that the last error came with: of the task's own answer, or of a subtask's."""
-    errors = [answer.error for answer in _answers(state) if answer.error is not None and answer.purpose != REVIEW]
+    answers = [state.main.answer, *(loop.answer for _, loop in sorted(state.subtasks.items()))]
+    errors = [answer.error for answer in answers if answer.error is not None and answer.purpose != REVIEW]
     return next((error.next_step for error in errors if error.next_step), "")
 
 

@@ -45,24 +45,8 @@ class Request(NamedTuple):
     @classmethod
     def of(cls, fact: UserRequest) -> Request:
         """The request that a task's first USER_REQUEST holds."""
-        return cls(
-            prompt=fact.prompt,
-            workspace=fact.workspace,
-            title=fact.title,
-            kind=fact.kind or "auto",
-            executor=fact.executor,
-            checks=fact.checks,
-            limits=fact.limits,
-            chunk=fact.chunk,
-            plan=fact.plan or None,
-            approve_plan=fact.approve_plan,
-            into=fact.into or "",
-            partial=fact.partial,
-            isolation=fact.isolation or "auto",
-            label=fact.label,
-            prompt_file=fact.prompt_file,
-            continues=fact.continues,
-        )
+        given = {name: value for name in cls._fields if (value := getattr(fact, name))}
+        return cls(**given)
 
     @property
     def untested(self) -> tuple[Unverified, ...]:

@@ -31,13 +31,12 @@ class Trail(NamedTuple, Generic[T]):
 
     def items(self) -> tuple[T, ...]:
         """All items, oldest first."""
-        return tuple(self._backwards())[::-1]
-
-    def _backwards(self) -> Iterator[T]:
         trail: Trail[T] | None = self
-        while trail is not None and trail.length and trail.newest is not None:
-            yield trail.newest
+        found: list[T] = []
+        while trail is not None and trail.newest is not None:
+            found.append(trail.newest)
             trail = trail.earlier
+        return tuple(found[::-1])
 
 
 EMPTY_TRAIL: Trail[str] = Trail()

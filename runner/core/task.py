@@ -24,9 +24,6 @@ class Isolated(NamedTuple):
     text: str = ""
 
 
-_IN_FOLDER = Isolated()
-
-
 class TaskOutcome(NamedTuple):
     """How a run of a task stands when the call returns; `status` may be AWAITING_RESPONSE or UNFINISHED (stopped).
 
@@ -61,7 +58,7 @@ class TaskOutcome(NamedTuple):
     duration_ms: int = 0
     trace_file: str = ""
     subtasks: tuple[Standing, ...] = ()
-    isolation: Isolated = _IN_FOLDER
+    isolation: Isolated = Isolated()
     chain_head: str | None = None
 
     def stopped(self) -> TaskOutcome:

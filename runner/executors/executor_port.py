@@ -84,14 +84,9 @@ class Usage(NamedTuple):
 
     def to_dict(self) -> dict[str, int | None]:
         """As stored in `LLM_RESPONSE.data.usage`."""
-        counts = {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cached_tokens": self.cached_tokens,
-            "thinking_tokens": self.thinking_tokens,
-        }
-        if self.cache_write_tokens is not None:
-            counts["cache_write_tokens"] = self.cache_write_tokens
+        counts = self._asdict()
+        if self.cache_write_tokens is None:
+            del counts["cache_write_tokens"]
         return counts
 
 
@@ -102,10 +97,6 @@ class AnswerError(NamedTuple):
     message: str
     retry_after_s: float | None = None
     next_step: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As stored in `LLM_RESPONSE.data.error`."""
-        return self._asdict()
 
 
 class Answer(NamedTuple):

@@ -108,17 +108,10 @@ def _kind(message: str, status: int | None) -> ErrorKind | None:
     return known or ("network" if status is not None and status >= 500 else None)
 
 
-def _body_error(body: object) -> Mapping[str, Any]:
-    if isinstance(body, Mapping):
-        inner = body.get("error", body)
-        if isinstance(inner, Mapping):
-            return inner
-    return {}
-
-
 def classify_error(*, status: int | None, body: object, headers: Mapping[str, str], text: str) -> AnswerError:
     """The port's view of an error answer; `status` is None where no answer came at all."""
-    inner = _body_error(body)
+    told = body.get("error", body) if isinstance(body, Mapping) else None
+    inner: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     message = str(inner.get("message") or text)
     kind: ErrorKind | None = _table()["type"].get(str(inner.get("type", "")))
     if kind is None or (kind == "network" and str(status) in _table()["status"]):

@@ -205,21 +205,14 @@ class ScriptedExecutor:
 
     def _pick_for(self, request: Ask, used: set[int]) -> tuple[str, Reply | None]:
         """What is asked for, and the reply: a plan and a review take none that is meant for the work."""
+        free = [one for one in self._replies if one.line not in used]
         if request.prompt.startswith(REVIEW_HEADLINE):
-            return "review", next((one for one in self._replies if one.line not in used and _is_review(one)), None)
+            return "review", next(filter(_is_review, free), None)
         if request.answer_schema is not None:
-            return "plan", self._pick_plan(used)
-        return "reply", self._pick(request.prompt, used)
-
-    def _pick(self, prompt: str, used: set[int]) -> Reply | None:
-        free = [reply for reply in self._replies if reply.line not in used and not _is_review(reply)]
-        for reply in free:
-            if reply.match is not None and reply.match.search(prompt):
-                return reply
-        return next((reply for reply in free if reply.match is None), None)
-
-    def _pick_plan(self, used: set[int]) -> Reply | None:
-        return next((reply for reply in self._replies if reply.line not in used and _is_plan(reply)), None)
+            return "plan", next(filter(_is_plan, free), None)
+        free = [one for one in free if not _is_review(one)]
+        fitting = (one for one in free if one.match is not None and one.match.search(request.prompt))
+        return "reply", next(fitting, None) or next((one for one in free if one.match is None), None)
 
     def _answer(self, reply: Reply, request: Ask, live: LiveSink) -> Answer:
         try:

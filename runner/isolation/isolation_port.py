@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tracer.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictPlace:
@@ -69,7 +71,7 @@ class Isolation(Protocol):
         ...
 
     async def whole(self) -> Path:
-        """A folder with the common result, to be judged as a whole; made anew by every call."""
+        """A folder with the common result, to be judged as a whole; the same one until something more is merged."""
         ...
 
     async def apply(self, *, branch: str = "") -> Merged | Conflict:
@@ -82,3 +84,37 @@ class Isolation(Protocol):
         `keep_results`: what is merged can still be found by `begin` and `merged`, so that a resume goes on with it.
         """
         ...
+
+
+class DirectIsolation:
+    """The isolation port for one subtask at a time in `workspace`; the loop's own baselines are the record."""
+
+    parallel = False
+
+    def __init__(self, workspace: Path, *, why: str) -> None:
+        self._workspace = workspace
+        self.why = why
+
+    async def begin(self, *, branch: str = "") -> str:
+        if branch:
+            raise UsageError(f"no branch {branch!r} can be made", why=self.why, next_step="leave --into out")
+        return "direct"
+
+    async def open(self, subtask_id: str, *, fresh: bool = False) -> Path:  # noqa: ARG002 - the port's shape
+        return self._workspace
+
+    async def merge(self, subtask_id: str) -> Merged | Conflict:  # noqa: ARG002 - the port's shape
+        return Merged(result="direct")
+
+    async def merged(self) -> tuple[str, ...] | None:
+        return None
+
+    async def whole(self) -> Path:
+        return self._workspace
+
+    async def apply(self, *, branch: str = "") -> Merged | Conflict:
+        await self.begin(branch=branch)
+        return Merged(result="direct")
+
+    async def close(self, *, keep_results: bool = False) -> None:
+        """Nothing to remove."""

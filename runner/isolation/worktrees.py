@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from runner.isolation.isolation_port import Conflict, ConflictPlace, Merged
 from runner.processes.process_table import send_signal
@@ -48,13 +48,7 @@ _HUNK = re.compile(rb"^<<<<<<< [^\n]*\n.*?^>>>>>>> [^\n]*$", re.DOTALL | re.MULT
 _MOST_HUNK_BYTES = 8000
 
 
-class MergeConflict(NamedTuple):
-    """The paths that do not merge, each with its hunks as text."""
-
-    places: list[tuple[str, str]]
-
-
-def merge_commits(git: Git, ours: str, theirs: str) -> str | MergeConflict:
+def merge_commits(git: Git, ours: str, theirs: str) -> str | Conflict:
     """The tree that joins both, or where they do not agree.
 
     Raises:
@@ -69,7 +63,8 @@ def merge_commits(git: Git, ours: str, theirs: str) -> str | MergeConflict:
     paths, messages = rest[:end], rest[end + 1 :]
     if not paths and not any(message.startswith(b"CONFLICT") for message in messages):
         return tree.decode()
-    return MergeConflict([(safe_text(path), _hunks(git, tree, path)) for path in dict.fromkeys(paths)])
+    named = dict.fromkeys(paths)
+    return Conflict(places=tuple(ConflictPlace(path=safe_text(path), hunks=_hunks(git, tree, path)) for path in named))
 
 
 def _hunks(git: Git, tree: bytes, path: bytes) -> str:
@@ -133,11 +128,6 @@ class TaskNames:
         said = git.run("rev-parse", "--quiet", "--verify", self.ref(name), ok_codes=(0, 1, 128))
         return said.decode().strip() or None
 
-    def read_branch(self, git: Git, subtask_id: str) -> Path | None:
-        """The file of the subtask's branch, where it is not packed."""
-        path = common_dir(git) / "refs" / "heads" / self.branch_of(subtask_id)
-        return path if path.exists() else None
-
     def write(self, git: Git, values: Mapping[str, str | None]) -> None:
         """Set refs together or not at all; None deletes."""
         lines = [
@@ -184,11 +174,10 @@ def admin_folder(git: Git, folder: Path) -> Path:
 
 def discard(git: Git, names: TaskNames, subtask_id: str) -> None:
     """Remove the subtask's worktree and branch, whole or half made."""
-    folder = names.folder_of(subtask_id)
-    if not remove_worktree(git, folder) and names.read_branch(git, subtask_id) is None:
-        return
-    with suppress(GitError):
-        _change_refs(git, names, f"delete refs/heads/{names.branch_of(subtask_id)}\n")
+    ref = f"refs/heads/{names.branch_of(subtask_id)}"
+    if remove_worktree(git, names.folder_of(subtask_id)) or (common_dir(git) / ref).exists():  # packed ones are no new
+        with suppress(GitError):
+            _change_refs(git, names, f"delete {ref}\n")
 
 
 def remove_worktree(git: Git, folder: Path) -> bool:
@@ -275,14 +264,15 @@ class GitWorktrees:
         self._workspace = Path(os.path.realpath(workspace))
         self._state_dir = Path(os.path.realpath(state_dir))
         self._names = TaskNames(task_id, self._state_dir / "worktrees" / task_id)
+        self._store = self._names.folder / "indexes"
         self._link_ignored = tuple(link_ignored)
         self._lock = asyncio.Lock()  # worktrees are made and results joined by one caller at a time
         self._repository: Git | None = None
         self._known: dict[str, str] = {}  # the refs as this process wrote or read them
         self._order: list[str] | None = None
-        self._indexes: dict[
-            str, tuple[int, ...] | None
-        ] = {}  # of fresh worktrees: what nobody touched need not be reset
+        self._whole: Path | None = None
+        # Of fresh worktrees: what nobody touched need not be reset.
+        self._indexes: dict[str, tuple[int, ...] | None] = {}
 
     async def begin(self, *, branch: str = "") -> str:
         if branch:
@@ -303,7 +293,9 @@ class GitWorktrees:
         return await self._call(self._merged)
 
     async def whole(self) -> Path:
-        return await self._call(lambda git: self._open(git, _WHOLE, fresh=True))
+        if self._whole is None:
+            self._whole = await self._call(lambda git: self._open(git, _WHOLE, fresh=True))
+        return self._whole
 
     async def apply(self, *, branch: str = "") -> Merged | Conflict:
         return await self._call(lambda git: self._to_branch(git, branch) if branch else self._to_files(git))
@@ -394,16 +386,17 @@ class GitWorktrees:
         untouched = self._indexes.get(subtask_id) == file_stamp(admin / "index")
         made = self._snapshot(inner, folder, excluded=excluded, tree=None if untouched else start)
         made.index_file.unlink(missing_ok=True)
-        tree = keep_pointers(git, start, made.tree) if self._has_media(git) else made.tree
+        tree = keep_pointers(git, start, made.tree, store=self._store) if self._has_media(git) else made.tree
         return git.commit_tree(tree, start, message=f"Result of {subtask_id}")
 
     def _join(self, git: Git, subtask_id: str, delivered: str) -> Merged | Conflict:
         integration = self._needed(git, "integration")
         joined = merge_commits(git, integration, delivered)
-        if isinstance(joined, MergeConflict):
-            return _conflict(joined)
+        if isinstance(joined, Conflict):
+            return joined
         result = git.commit_tree(joined, integration, delivered, message=f"Merge {subtask_id}")
         self._write(git, {f"result/{subtask_id}": delivered, "integration": result})
+        self._whole = None
         if self._order is not None:
             self._order.append(subtask_id)
         remove_worktree(git, self._names.folder_of(subtask_id))
@@ -426,7 +419,7 @@ class GitWorktrees:
         remove_all(git, self._names, keep_results=keep_results)
         self._known.clear()
         self._indexes.clear()
-        self._order = None
+        self._order = self._whole = None
 
     def _to_branch(self, git: Git, branch: str) -> Merged:
         base, result = self._needed(git, "base"), self._needed(git, "integration")
@@ -445,8 +438,8 @@ class GitWorktrees:
             self._write(git, {"handing": None})
         now, stamps = self._files_now(git, base, _differing(git, base, result))
         joined = merge_commits(git, now, result)
-        if isinstance(joined, MergeConflict):
-            return _conflict(joined)
+        if isinstance(joined, Conflict):
+            return joined
         changes, in_the_way = _differing(git, now, joined), _in_the_way(git, now, joined)
         if changes and not in_the_way:
             self._write(git, {"handing": git.commit_tree(joined, now, message="What the user's files shall be")})
@@ -461,18 +454,17 @@ class GitWorktrees:
         stamps = {name: stamp(git.top / name) for name in (os.fsdecode(one.path) for one in changes)}
         made = self._snapshot(git, git.top, excluded=(self._state_dir,), tree=base)
         made.index_file.unlink(missing_ok=True)
-        tree = keep_pointers(git, base, made.tree)
+        tree = keep_pointers(git, base, made.tree, store=self._store)
         return git.commit_tree(tree, base, message="The user's files now"), stamps
 
     def _put(self, git: Git, changes: Sequence[RawEntry], stamps: Stamps) -> list[str]:
         wanted = {os.fsdecode(one.path): entry_side(one.modes[1], one.ids[1]) for one in changes}
         for name in wanted.keys() - stamps.keys():  # of a file that the user renamed
             stamps[name] = stamp(git.top / name)
-        return put_files(git, git.top, wanted, stamps, start="", store=self._names.folder / "indexes")
+        return put_files(git, git.top, wanted, stamps, start="", store=self._store)
 
     def _snapshot(self, git: Git, folder: Path, *, excluded: tuple[Path, ...], tree: str | None = None) -> Snapshot:
-        store = self._names.folder / "indexes"
-        place = SnapshotPlace(store, excluded, _EVERYTHING, FileHashes(), [], spares_empty=True)
+        place = SnapshotPlace(self._store, excluded, _EVERYTHING, FileHashes(), [], spares_empty=True)
         return SnapshotMaker(git, folder, place=place).make(tree=tree)
 
     def _read(self, git: Git, name: str) -> str | None:
@@ -505,10 +497,6 @@ def _free_branch(git: Git, branch: str, *, but: str = "") -> str:
     if there and there != but:
         raise UsageError(f"the branch {branch!r} exists already", next_step="choose another name")
     return ref
-
-
-def _conflict(found: MergeConflict) -> Conflict:
-    return Conflict(places=tuple(ConflictPlace(path=path, hunks=hunks) for path, hunks in found.places))
 
 
 def _in_the_way(git: Git, now: str, then: str) -> list[str]:

@@ -66,15 +66,12 @@ def command_environment(
     source: Mapping[str, str] | None = None,
     *,
     extra_names: Iterable[str] = (),
-    values: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The environment of a test, lint or type-check command: no provider's variables.
 
-    `source` is `os.environ` by default; `extra_names` are names or patterns (`PGHOST`, `MYAPP_*`) that may pass too;
-    `values` are set as they are.
+    `source` is `os.environ` by default; `extra_names` are names or patterns (`PGHOST`, `MYAPP_*`) that may pass too.
     """
-    source = os.environ if source is None else source
-    return {**_chosen(source, _GENERAL, extra_names), **(values or {})}
+    return _chosen(os.environ if source is None else source, _GENERAL, extra_names)
 
 
 def agent_environment(

@@ -32,15 +32,13 @@ _LAST_OUTPUT_S = 2.0
 class Ending(NamedTuple):
     """How the program ended. `ended`: we were asked to end it; `output`: it wrote more than it may.
 
-    `exit_code` is None unless kind is `exit`; `signal` is set where a signal ended the leader. `left_running` is True
-    where a member of the tree could not be killed (another user's process).
+    `exit_code` is None unless kind is `exit`; `signal` is set where a signal ended the leader.
     """
 
     kind: EndingKind
     exit_code: int | None
     signal: int | None
     duration_s: float
-    left_running: bool = False
 
 
 class Process:
@@ -133,7 +131,8 @@ class Process:
         for task in self._helpers:
             task.cancel()
         await uninterrupted(asyncio.gather(*self._helpers, return_exceptions=True))
-        self._close_pipes()
+        for transport in self._transports:
+            transport.close()
 
     @property
     def pid(self) -> int:
@@ -183,9 +182,7 @@ class Process:
             self._stderr.add(chunk)
 
     async def _feed_stdin(self, data: bytes) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # it ended, or does not care for its input
-            self.stdin.write(data)
-            await self.stdin.drain()
+        await self.write(data)
         self.stdin.close()
 
     async def write(self, data: bytes) -> None:
@@ -284,7 +281,6 @@ class Process:
             exit_code=code if kind == "exit" else None,
             signal=-code if code < 0 else None,
             duration_s=monotonic() - self._begun,
-            left_running=not emptied,
         )
 
     async def _leader_exit(self) -> None:
@@ -321,10 +317,6 @@ class Process:
                     self._stop.set_result(kind)
                 return
             await asyncio.sleep(soonest)
-
-    def _close_pipes(self) -> None:
-        for transport in self._transports:
-            transport.close()
 
 
 async def uninterrupted(awaitable: Awaitable[_T]) -> _T:

@@ -84,21 +84,19 @@ def _fields_from_proc(pid: int) -> list[bytes]:
 
 
 def _snapshot_from_ps() -> dict[int, ProcessEntry]:
-    done = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,lstart="],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env={"LC_ALL": "C", "PATH": os.defpath},
-        check=False,
-    )
     found: dict[int, ProcessEntry] = {}
-    for line in done.stdout.splitlines():
+    for line in _ps("-A", "-o", "pid=,ppid=,pgid=,stat=,lstart="):
         fields = line.split(None, 4)
         if len(fields) == 5 and not fields[3].startswith("Z"):
             pid, parent, group = int(fields[0]), int(fields[1]), int(fields[2])
             found[pid] = ProcessEntry(pid, parent, group, group, fields[4].strip())
     return found
+
+
+def _ps(*arguments: str) -> list[str]:
+    env = {"LC_ALL": "C", "PATH": os.defpath}
+    done = subprocess.run(["ps", *arguments], capture_output=True, text=True, errors="replace", env=env, check=False)
+    return done.stdout.splitlines()
 
 
 def marked(pids: Iterable[int], mark: str) -> Marked:
@@ -130,19 +128,9 @@ def _is_between_programs(pid: int) -> bool:
 
 
 def _marked_from_ps(pids: set[int], needle: str) -> set[int]:
-    show_environment = ["-E"] if sys.platform == "darwin" else ["e"]
-    done = subprocess.run(
-        ["ps", *show_environment, "-ww", "-A", "-o", "pid=,command="]
-        if sys.platform == "darwin"
-        else ["ps", "axeww", "-o", "pid=,command="],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env={"LC_ALL": "C", "PATH": os.defpath},
-        check=False,
-    )
+    environments = ("-E", "-ww", "-A") if sys.platform == "darwin" else ("axeww",)
     found = set()
-    for line in done.stdout.splitlines():
+    for line in _ps(*environments, "-o", "pid=,command="):
         pid, _, command = line.strip().partition(" ")
         if pid.isdigit() and int(pid) in pids and needle in command.split():
             found.add(int(pid))

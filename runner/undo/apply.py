@@ -49,8 +49,8 @@ class Applier:
     def apply(self, plan: Plan) -> list[UndoConflict]:
         """Do it; returns what was changed meanwhile, and stays."""
         git = self._git
-        if self._state is not None:
-            self._apply_repository(git, plan)
+        if self._state is not None and str(git.git_dir) == self._state.git_dir:  # else only the copy is there
+            self._apply_repository(git, plan, self._state)
         start = prefix_of(git, self._folder)
         stamps = {path: stamp(self._folder / path) for path in plan.files}
         now = self._now(plan.files)
@@ -65,10 +65,7 @@ class Applier:
         left = put_files(git, self._folder, todo, stamps, start=start, store=store)
         return [*conflicts, *(UndoConflict(path, "") for path in left)]
 
-    def _apply_repository(self, git: Git, plan: Plan) -> None:
-        state = self._state
-        if state is None or str(git.git_dir) != state.git_dir:
-            return  # nothing but the copy is there: it could not be put back
+    def _apply_repository(self, git: Git, plan: Plan, state: GitState) -> None:
         now = read_state(git)
         lines = [
             f"update {name} {new} {old or '0' * len(new)}\n" if new else f"delete {name} {old}\n"
@@ -87,15 +84,15 @@ class Applier:
             found = read_kept(common / name)
             if found != new and (found == plan.admin[name][0] or name.startswith("logs/")):
                 _put(common / name, new)
-        self._apply_index(git, plan.index_id)
+        self._apply_index(git, state, plan.index_id)
         self.told = repository_told(plan)
 
-    def _apply_index(self, git: Git, pair: tuple[str, str]) -> None:
+    def _apply_index(self, git: Git, state: GitState, pair: tuple[str, str]) -> None:
         """Put the index back; the one that is replaced is kept for an undo of this."""
         now = read_state(git).index_id
         if not pair[1] or now not in {pair[0], ""}:
             return
-        links, index = kept_folder(Path(self._repository_state().common), state_dir=self._state_dir.root), git.git_dir
+        links, index = kept_folder(Path(state.common), state_dir=self._state_dir.root), git.git_dir
         if not (links / "indexes" / pair[1]).exists():
             self.lost.append("the index: it was not kept; `git status` shows what is staged")
             return
@@ -105,10 +102,6 @@ class Applier:
         aside = index / f"index.{short_token()}.pm-undo"
         shutil.copy2(links / "indexes" / pair[1], aside)
         aside.replace(index / "index")
-
-    def _repository_state(self) -> GitState:
-        assert self._state is not None  # noqa: S101 - a plan for the repository begins with its state
-        return self._state
 
 
 def _put(path: Path, kept: tuple[int, str] | None) -> None:

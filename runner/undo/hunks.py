@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from runner.undo.plan import unkept
-from runner.workspace.git.entries import Entry, tree_of
+from runner.undo.plan import trees_of, unkept
 from runner.workspace.git.put_files import Side
 from runner.workspace.git.repository import Git, GitError, parse_raw
 from tracer.facts import Issue
@@ -78,7 +78,7 @@ def without(content: bytes, hunks: Iterable[Hunk]) -> bytes:
     return b"".join(lines)
 
 
-def hunks_of(git: Git, changed: Mapping[str, tuple[Side, Side]]) -> dict[str, tuple[Hunk, ...]]:
+def hunks_of(git: Git, changed: Mapping[str, tuple[Side, Side]], *, store: Path) -> dict[str, tuple[Hunk, ...]]:
     """The hunks of every path; git compares the texts, all at once."""
     why = unkept(git, (side for pair in changed.values() for side in pair))
     found: dict[str, tuple[Hunk, ...]] = {}
@@ -95,21 +95,16 @@ def hunks_of(git: Git, changed: Mapping[str, tuple[Side, Side]]) -> dict[str, tu
         else:
             marked = [f"{mark}{_told(git, side)}" for mark, side in (("-", old), ("+", new)) if side is not None]
             found[path] = (whole(path, marked),)
-    for path, patch in _patches(git, texts).items():
+    for path, patch in _patches(git, texts, store=store).items():
         hunks = parse_hunks(path, patch) or (whole(path, ["an empty or binary file"]),)
         found[path] = (*hunks, *found.get(path, ()))
     return found
 
 
-def _patches(git: Git, texts: Mapping[str, tuple[Side, Side]]) -> dict[str, list[bytes]]:
+def _patches(git: Git, texts: Mapping[str, tuple[Side, Side]], *, store: Path) -> dict[str, list[bytes]]:
     if not texts:
         return {}
-    length = next(len(side[1]) for pair in texts.values() for side in pair if side is not None)
-    trees = []
-    for number in range(2):
-        sides = {os.fsencode(path): one for path, pair in texts.items() if (one := pair[number]) is not None}
-        entries = {path: Entry(mode.encode(), blob.encode()) for path, (mode, blob) in sides.items()}
-        trees.append(tree_of(git, entries, length=length))
+    trees = trees_of(git, texts, store=store)
     raw, _, text = git.run(*_DIFF, "-z", "--raw", "--no-abbrev", "-p", *trees).partition(b"\0\0")
     patches: list[list[bytes]] = []
     for line in text.split(b"\n"):

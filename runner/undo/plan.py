@@ -12,10 +12,11 @@ from copy import deepcopy
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
-from runner.isolation.worktrees import MergeConflict, merge_commits
+from runner.isolation.isolation_port import Conflict
+from runner.isolation.worktrees import merge_commits
 from runner.workspace.changes import Limits, safe_text
 from runner.workspace.git.compare import read_blobs
-from runner.workspace.git.entries import Entry, put_few, read_entries, small_index, tree_of
+from runner.workspace.git.entries import put, read_entries, small_index, tree_entries, tree_of
 from runner.workspace.git.pointers import FileHashes, is_note
 from runner.workspace.git.put_files import SMALL, WHOLE_FILE, Side
 from runner.workspace.git.repository import Git, GitError
@@ -72,6 +73,7 @@ class Planner:
     def __init__(self, git: Git, folder: Path, *, state_dir: StateDir, task_id: str, state: GitState | None) -> None:
         self._git, self._folder, self._state = git, folder, state
         self._state_dir, self._task_id = state_dir, task_id
+        self.store = state_dir.control / "workspace"
 
     def plan(self, layers: Sequence[Layer]) -> Plan:
         """What brings the files and the repository from now to before the `layers`, the last of which comes first."""
@@ -110,7 +112,7 @@ class Planner:
                     current[path] = before
                 elif current[path] != before:
                     need[path] = (current[path], after, before)
-            merged, apart = _merge(self._git, need)
+            merged, apart = _merge(self._git, need, store=self.store)
             current |= merged
             conflicts |= {path: need[path][2] for path in apart}
         return current, conflicts
@@ -118,19 +120,14 @@ class Planner:
     def now(self, paths: Iterable[str]) -> dict[str, Side]:
         """The files as they are, their contents in the repository."""
         git, start = self._git, prefix_of(self._git, self._folder)
-        store = self._state_dir.control / "workspace"
-        store.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place = SnapshotPlace(store, (self._state_dir.root,), Limits(), FileHashes(), [])
-        sorter = SnapshotMaker(git, self._folder, place=place).sorter
+        place = SnapshotPlace(self.store, (self._state_dir.root,), Limits(), FileHashes(), [])
+        maker = SnapshotMaker(git, self._folder, place=place)
         names = {os.fsencode(start + path): path for path in paths}
-        found = sorter.sort_out(git, names, careful=False)
-        with small_index(git.in_passing(), store) as small:
-            put_few(small, {}, found)
+        found = maker.sort_out(git, names, careful=False)
+        with small_index(git.in_passing(), self.store) as small:
+            put(small, found)
             entries = read_entries(small)
-        return {
-            path: (entries[name].mode.decode(), entries[name].id.decode()) if name in entries else None
-            for name, path in names.items()
-        }
+        return {path: entries.get(name) for name, path in names.items()}
 
     def _beside(self, path: str) -> str:
         pure = PurePosixPath(path)
@@ -151,7 +148,8 @@ class Planner:
 
     def _plan_repository(self, layers: Sequence[Layer], plan: Plan) -> Plan:
         now = read_state(self._git)
-        refs, files = dict(now.refs), dict(now.files)
+        refs: dict[str, Any] = dict(now.refs)
+        files: dict[str, Any] = dict(now.files)
         head, index = now.head, now.index_id
         lost = plan.lost
         for layer in layers:
@@ -167,10 +165,10 @@ class Planner:
                     old, new = left.get(name), then.get(name)
                     if old == new or values.get(name) == new:
                         continue
-                    if values.get(name) == old:
-                        _set(values, name, new)
-                    else:
+                    if values.get(name) != old:
                         lost.append(f"{told.format(name)} has changed since, and stays")
+                    else:
+                        values[name] = new
             if before.head and before.head != head and (head == after.head or not refs.get(head)):
                 head = before.head
             elif before.head and before.head != head:
@@ -215,50 +213,40 @@ def prefix_of(git: Git, folder: Path) -> str:
     return "" if folder == git.top else f"{folder.relative_to(git.top)}/"
 
 
-def _merge(git: Git, need: Mapping[str, tuple[Side, Side, Side]]) -> tuple[dict[str, Side], set[str]]:
+def _merge(git: Git, need: Mapping[str, tuple[Side, Side, Side]], *, store: Path) -> tuple[dict[str, Side], set[str]]:
     """Each file's (now, left, before) joined, and the paths where that cannot be done."""
     left = dict(need)
     apart: set[str] = set()
     while left:
-        length = next(len(side[1]) for sides in left.values() for side in sides if side is not None)
-        trees = []
-        for number in range(3):
-            sides = {os.fsencode(path): one for path, three in left.items() if (one := three[number]) is not None}
-            entries = {path: Entry(one[0].encode(), one[1].encode()) for path, one in sides.items()}
-            trees.append(tree_of(git, entries, length=length))
-        middle = git.commit_tree(trees[1], message="as the task left it")
-        mine = git.commit_tree(trees[0], middle, message="now")
-        theirs = git.commit_tree(trees[2], middle, message="before the task")
         try:
+            now, after, before = trees_of(git, left, store=store)
+            middle = git.commit_tree(after, message="as the task left it")
+            mine = git.commit_tree(now, middle, message="now")
+            theirs = git.commit_tree(before, middle, message="before the task")
             joined = merge_commits(git, mine, theirs)
         except GitError:
             return {}, {*apart, *left}
-        if isinstance(joined, MergeConflict):
-            named = {path for path, _ in joined.places}
+        if isinstance(joined, Conflict):
+            named = {place.path for place in joined.places}
             clashing = {path for path in left if safe_text(path) in named} or set(left)
             apart |= clashing
             left = {path: sides for path, sides in left.items() if path not in clashing}
             continue
-        found = {}
-        for line in git.run("ls-tree", "-r", "-z", joined).split(b"\0"):
-            if line:
-                about, _, path = line.partition(b"\t")
-                mode, _, blob = about.decode("ascii").split(" ")
-                found[os.fsdecode(path)] = (mode, blob)
-        return {path: found.get(path) for path in left}, apart
+        found = tree_entries(git, joined)
+        return {path: found.get(os.fsencode(path)) for path in left}, apart
     return {}, apart
+
+
+def trees_of(git: Git, sides: Mapping[str, Sequence[Side]], *, store: Path) -> list[str]:
+    """A tree of the first side of all paths, one of the second, and so on."""
+    columns = zip(*sides.values(), strict=True)
+    listed = [{os.fsencode(path): side for path, side in zip(sides, column, strict=True)} for column in columns]
+    return [tree_of(git, {path: side for path, side in one.items() if side is not None}, store=store) for one in listed]
 
 
 def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     names = sorted(old.keys() | new.keys())
     return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
-
-
-def _set(values: dict[str, Any], name: str, value: Any) -> None:
-    if value is None:
-        values.pop(name, None)
-    else:
-        values[name] = value
 
 
 def repository_told(plan: Plan) -> list[str]:

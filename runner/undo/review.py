@@ -21,7 +21,7 @@ from runner.undo.hunks import Hunk, hunks_of, moved_pairs, whole, without
 from runner.undo.plan import NEVER, Layer, prefix_of, store_contents
 from runner.undo.undo import Undoing, UndoResult, opened
 from runner.workspace.git.compare import read_blobs
-from runner.workspace.git.entries import Entry, read_entries
+from runner.workspace.git.entries import Entry, read_entries, tree_entries
 from runner.workspace.git.put_files import WHOLE_FILE, Side
 from runner.workspace.git.repository import Git, GitError, find_repository, listed
 from tracer.clock import short_token
@@ -141,9 +141,7 @@ def read_review(state_dir: StateDir, task_id: str) -> Review:
         return Review(outcome, work.folder, tuple(shown), work.undone, work.away, rest, _message(work))
 
 
-def decide(
-    state_dir: StateDir, task_id: str, *, keep: Iterable[str] = (), discard: Iterable[str] = (), session_id: str = ""
-) -> UndoResult:
+def decide(state_dir: StateDir, task_id: str, *, keep: Iterable[str] = (), discard: Iterable[str] = ()) -> UndoResult:
     """Keep and discard files, folders and hunks by name (`.`: all). Blocks; what was decided can be decided again.
 
     Where all that is in a file is kept, that is as the file is now, later edits included. A conflict changes nothing.
@@ -153,14 +151,12 @@ def decide(
         NotFoundError, ConflictError, ComparisonError: as `read_review`; also a name that the task did not change.
 
     """
-    with opened(state_dir, task_id, session_id=session_id) as work:
+    with opened(state_dir, task_id) as work:
         work.settle()
         return _Reviewing(work).decide(keep=keep, discard=discard)
 
 
-def commit_review(
-    state_dir: StateDir, task_id: str, message: str, *, leave: Iterable[str] = (), session_id: str = ""
-) -> Committed:
+def commit_review(state_dir: StateDir, task_id: str, message: str, *, leave: Iterable[str] = ()) -> Committed:
     """Commit what is kept but the files `leave`, and nothing else that was changed or staged. Blocks.
 
     Hooks and signing are the user's.
@@ -171,7 +167,7 @@ def commit_review(
         NotFoundError, ComparisonError: as `read_review`.
 
     """
-    with opened(state_dir, task_id, session_id=session_id) as work:
+    with opened(state_dir, task_id) as work:
         work.settle()
         reviewing = _Reviewing(work)
         reviewing.files = {path: file for path, file in reviewing.files.items() if path not in set(leave)}
@@ -197,7 +193,8 @@ class _Reviewing:
         before |= conflicts  # edited between two answers of the task, in the same lines
         before |= {path: NEVER for layer in self._layers for path, row in layer.rows.items() if row[0] == NEVER}
         changed = {path: (before[path], left[path]) for path in sorted(left) if before[path] != left[path]}
-        hunks, now, known = hunks_of(work.git, changed), planner.now(changed), work.reviewed(self._layers)
+        hunks, now = hunks_of(work.git, changed, store=planner.store), planner.now(changed)
+        known = work.reviewed(self._layers)
         moved = moved_pairs(changed)
         for path, (old, new) in changed.items():
             status: Literal["added", "deleted", "modified"]
@@ -385,18 +382,11 @@ def _head(git: Git) -> dict[bytes, Entry]:
     """The files of the commit that is checked out; none where there is no commit yet."""
     if not git.run("rev-parse", "--verify", "--quiet", "HEAD", ok_codes=(0, 1)):
         return {}
-    found = {}
-    for line in git.run("ls-tree", "-r", "-z", "HEAD").split(b"\0"):
-        if line:
-            about, _, path = line.partition(b"\t")
-            mode, _, blob = about.split(b" ")
-            found[path] = Entry(mode, blob)
-    return found
+    return tree_entries(git, "HEAD")
 
 
 def _of(entries: Mapping[bytes, Entry], paths: Iterable[str], start: str) -> dict[str, Side]:
-    found = {path: entries.get(os.fsencode(start + path)) for path in paths}
-    return {path: None if one is None else (one.mode.decode(), one.id.decode()) for path, one in found.items()}
+    return {path: entries.get(os.fsencode(start + path)) for path in paths}
 
 
 def _state(file: ReviewedFile, hunk: str) -> str:

@@ -34,7 +34,7 @@ from runner.workspace.changes import ComparisonError
 from runner.workspace.git.compare import GITLINK
 from runner.workspace.git.put_files import Side, entry_side
 from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
-from runner.workspace.git.state import GitState, kept_folder, restore_folder
+from runner.workspace.git.state import GitState, kept_copy, restore_folder
 from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.clock import now_iso
@@ -89,9 +89,7 @@ class UndoResult(NamedTuple):
         return not self.conflicts and not self.lost
 
 
-def undo_task(
-    state_dir: StateDir, task_id: str, *, iteration: int | None = None, session_id: str = "", dry_run: bool = False
-) -> UndoResult:
+def undo_task(state_dir: StateDir, task_id: str, *, iteration: int | None = None, dry_run: bool = False) -> UndoResult:
     """Undo a task, or put it in again where its undo was the last; `iteration` only that one. Blocks.
 
     `dry_run` changes nothing and says what would be done.
@@ -102,12 +100,12 @@ def undo_task(
         ComparisonError: what was there before is not kept any more, or the files cannot be read.
 
     """
-    with opened(state_dir, task_id, session_id=session_id, dry_run=dry_run) as work:
+    with opened(state_dir, task_id, dry_run=dry_run) as work:
         return work.run(iteration)
 
 
 @contextmanager
-def opened(state_dir: StateDir, task_id: str, *, session_id: str = "", dry_run: bool = False) -> Iterator[Undoing]:
+def opened(state_dir: StateDir, task_id: str, *, dry_run: bool = False) -> Iterator[Undoing]:
     """The work of a task, held so that nobody else changes it meanwhile; with `dry_run` it is only read.
 
     Raises:
@@ -130,7 +128,7 @@ def opened(state_dir: StateDir, task_id: str, *, session_id: str = "", dry_run: 
         raise ConflictError(f"{task_id} is running ({holder.describe()})", next_step=f"pm stop {task_id}")
     lease = None
     try:
-        work = Undoing(state_dir, task_id, log, session_id or path.stem)
+        work = Undoing(state_dir, task_id, log, path.stem)
         if log is not None:
             lease = FolderLease(work.folder, state_dir=state_dir, task_id=task_id)
             if not lease.take():
@@ -427,8 +425,7 @@ class Undoing:
         self._state = state
         found = find_repository(self.folder)
         if found is None and state is not None:
-            copy = kept_folder(Path(state.common), state_dir=self._state_dir.root) / "git"
-            found = Git(copy, Path(state.top)) if (copy / "HEAD").exists() else None
+            found = kept_copy(state, state_dir=self._state_dir.root)
             if found is None:
                 raise GitError("the repository is gone, and no copy of it is there")
         if found is not None and state is None and found.ignores(self.folder):

@@ -37,14 +37,13 @@ class Limits(NamedTuple):
     """Bytes. Beyond `file` a changed file's content is cut; beyond `total` later contents are left empty and marked.
 
     `stored` is the largest file whose bytes a baseline keeps; of a larger one it keeps size and hash. `diff` bounds the
-    unified diff. A git index of `large_index` bytes or more is not written again for a few files.
+    unified diff.
     """
 
     file: int = 8 << 20
     total: int = 128 << 20
     stored: int = 32 << 20
     diff: int = 16 << 20
-    large_index: int = 1 << 20
 
 
 class Side(NamedTuple):

@@ -100,8 +100,7 @@ class StateGuard:
         if name not in self._records:
             return
         with suppress(OSError):
-            facts = (self._root / name).lstat()
-            self._records[name] = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
+            self._records[name] = _key((self._root / name).lstat())
             self._link_records()
             self._save()
 
@@ -159,8 +158,7 @@ class StateGuard:
                     facts = entry.stat(follow_symlinks=False)
                     # Locks and side files beside the records come and go with pm's own processes.
                     if stat.S_ISREG(facts.st_mode) and entry.name.endswith(".jsonl") and entry.name[0] != ".":
-                        key = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
-                        found.append((f"{folder}/{entry.name}", key))
+                        found.append((f"{folder}/{entry.name}", _key(facts)))
         return sorted(found, key=lambda item: -item[1][3])
 
     def _link_records(self) -> None:
@@ -196,18 +194,15 @@ class StateGuard:
             facts = None
         if facts is not None and (facts.st_dev, facts.st_ino) == (was[0], was[1]):
             if facts.st_size < was[2] or (facts.st_size == was[2] and facts.st_mtime_ns != was[3]):
-                self._records[name] = [was[0], was[1], facts.st_size, facts.st_mtime_ns]
+                self._records[name] = _key(facts)
                 return [f"{name} was overwritten and cannot be put back; `pm trace verify` shows what is left"]
             return None
         link = self._folder / "links" / f"{was[0]}-{was[1]}"
-        if (
-            facts is not None and stat.S_ISREG(facts.st_mode) and _begins_with(path, link)
-        ):  # its writer has put it back, and gone on
-            self._records[name] = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
-            return None
-        if facts is not None and self._is_of_another_task(name):
-            self._records[name] = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
-            return None
+        if facts is not None:
+            is_put_back = stat.S_ISREG(facts.st_mode) and _begins_with(path, link)  # by its writer, which has gone on
+            if is_put_back or self._is_of_another_task(name):
+                self._records[name] = _key(facts)
+                return None
         aside = path.with_name(f".{path.name}.{short_token()}.tmp")
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -267,6 +262,10 @@ class StateGuard:
             return False
         self._base = base
         return True
+
+
+def _key(facts: os.stat_result) -> list[int]:
+    return [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns]
 
 
 def _unlock(path: Path) -> bool:

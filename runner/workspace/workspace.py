@@ -17,25 +17,17 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner.gate.criterion import ChangedFile, Harm
 from runner.workspace.changes import Blobs, Change, Changes, ComparisonError, Limits, Side
 from runner.workspace.git.compare import TreeChanges, compare_trees
-from runner.workspace.git.entries import (
-    Entry,
-    Overlay,
-    merged_tree,
-    put_few,
-    read_entries,
-    small_index,
-    tree_of,
-)
-from runner.workspace.git.look import ABSENT, Look, forced, look_at, write_tree
+from runner.workspace.git.entries import merged_tree, put, put_as_known, read_entries, small_index, tree_of
 from runner.workspace.git.lost_work import MadeByTasks, lost_work
 from runner.workspace.git.pointers import FileHashes, check_out, read_side
 from runner.workspace.git.refs import USERS_COMMIT
 from runner.workspace.git.repository import (
+    ABSENT,
     Beside,
     Git,
     GitError,
@@ -47,8 +39,8 @@ from runner.workspace.git.repository import (
     stoppable,
 )
 from runner.workspace.git.since import left_out
-from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace
-from runner.workspace.git.state import GitState, harm_since, keep, kept_folder, read_state
+from runner.workspace.git.snapshot import Snapshot, SnapshotMaker, SnapshotPlace, forced, look_at, write_tree
+from runner.workspace.git.state import GitState, harm_since, keep, kept_copy, read_state
 from runner.workspace.state_guard import StateGuard, Undone
 from tracer.clock import now_epoch_ms
 from tracer.errors import PmError, RecordError, UsageError
@@ -124,7 +116,7 @@ class Workspace:
         if git is None or not all(one.startswith("git:") for one in bases):
             return bases[0]
         try:
-            tree = merged_tree(git, start=start, ours=ours, theirs=theirs)
+            tree = merged_tree(git, start=start, ours=ours, theirs=theirs, store=self._store)
             git.run("update-ref", f"refs/pm-orchestrator/{label}/{tree}", tree)
         except GitError:
             return bases[0]
@@ -167,22 +159,19 @@ class Workspace:
             next_step="free space, change its owner, or name another one with --state-dir",
         )
 
-    def _stopped(self, error: GitStopped) -> ComparisonError:
-        return ComparisonError(f"the comparison of {str(self.folder)!r} was stopped", why=str(error))
-
     def _recorded(self, label: str, stopper: Stopper) -> str:
         notes: list[str] = []
         try:
             git = self._repository(stopper)
             if git is not None:
                 place = self._place(label, notes)
-                made = SnapshotMaker(git, self.folder, place=place).make(light=True)
-                self._remember(made, git)
+                made = SnapshotMaker(git, self.folder, place=place).make()
+                self._remember(made, git.top)
                 kept = self._keep_state(git, notes)
                 self.notes = tuple(notes)
                 return f"git:{made.tree}@{kept}"
         except GitStopped as error:
-            raise self._stopped(error) from error
+            raise ComparisonError(f"the comparison of {str(self.folder)!r} was stopped", why=str(error)) from error
         except (GitError, OSError) as error:
             notes.append(f"git cannot be used here ({error}); files are compared by a list of their own")
         from runner.workspace.manifest import take_manifest  # 2 ms, only where git cannot be used
@@ -191,7 +180,7 @@ class Workspace:
         try:
             blob_id, manifest = take_manifest(
                 os.fsencode(self.folder),
-                excluded=self._excluded_names(),
+                excluded=frozenset(map(os.fsencode, self._excluded)),
                 blobs=self._blobs,
                 limits=self._limits,
                 earlier=earlier,
@@ -251,7 +240,9 @@ class Workspace:
         try:
             git = self._repository(stopper)
             found = self._compared(git, tree, notes) if git is not None else None
-            by = git if found is not None else self._copy_of(before, stopper)
+            by = git
+            if found is None:
+                by = before and kept_copy(before, state_dir=self._state_dir, stopper=stopper)
             if found is None and by is not None and (found := self._compared(by, tree, notes)) is not None:
                 found.notes.append("the repository was removed or lost its objects; the comparison used the copy of it")
                 if git is None and self.folder == by.top:
@@ -259,7 +250,10 @@ class Workspace:
             if found is None:
                 place = self._place(None, notes)
                 found = _compare_without_repository(tree, self.folder, place=place, stopper=stopper)
-            now = _state_now(git) if git is not None and by is git else None
+            now = None
+            if git is not None and by is git:
+                with suppress(GitError, OSError):
+                    now = read_state(git)
             with Beside() as beside:  # the disk has to confirm what an undo reads
                 kept_left = beside.start(self._left, f"git:{name}", found, before, now)
                 harm = harm_since(before, now, git) if before is not None else ()
@@ -289,13 +283,6 @@ class Workspace:
         rows = [[os.fsdecode(entry.path), entry.modes, entry.ids] for entry in found.entries]
         return self._blobs.put_bytes(json.dumps({"base": base, "moved": moved, "after": after, "rows": rows}).encode())
 
-    def _copy_of(self, state: GitState | None, stopper: Stopper) -> Git | None:
-        """The kept copy of a repository, where there is one."""
-        if state is None:
-            return None
-        copy = kept_folder(Path(state.common), state_dir=self._state_dir) / "git"
-        return Git(copy, Path(state.top), stopper=stopper) if (copy / "HEAD").exists() else None
-
     def _compared(self, git: Git, tree: str, notes: list[str]) -> TreeChanges | None:
         """What changed since `tree`; None: the repository does not hold it any more."""
         place = self._place(None, notes)
@@ -320,7 +307,7 @@ class Workspace:
         changes, diff, rows = compare_with_disk(
             base,
             os.fsencode(self.folder),
-            excluded=self._excluded_names(),
+            excluded=frozenset(map(os.fsencode, self._excluded)),
             blobs=self._blobs,
             limits=self._limits,
             notes=notes,
@@ -336,22 +323,13 @@ class Workspace:
         return None if git is None or git.ignores(self.folder) else git
 
     def _place(self, label: str | None, notes: list[str]) -> SnapshotPlace:
-        return SnapshotPlace(
-            store=self._store,
-            excluded=self._excluded,
-            label=label,
-            limits=self._limits,
-            hashes=self._hashes,
-            notes=notes,
-        )
+        return SnapshotPlace(self._store, self._excluded, self._limits, self._hashes, notes, label)
 
-    def _excluded_names(self) -> frozenset[bytes]:
-        return frozenset(os.fsencode(path) for path in self._excluded)
-
-    def _remember(self, made: Snapshot, git: Git) -> None:
-        """Keep the index beside its tree, and in memory how it looks: a changed one is not trusted."""
+    def _remember(self, made: Snapshot, top: Path) -> None:
+        """Keep the index and where its paths start from, and in memory how it looks: a changed one is not trusted."""
         kept = _index_of(self._store, made.tree)
-        _keep_index(made, kept, git)
+        kept.with_suffix(".json").write_text(json.dumps({"top": str(top)}), encoding="utf-8")
+        made.index_file.replace(kept)
         self._indexes[made.tree] = (made._replace(index_file=kept), file_stamp(kept))
         # By the time of the last renaming: an index that was not written has the modification time of the user's.
         known = sorted(self._store.glob("base-*.index"), key=lambda path: path.stat().st_ctime_ns, reverse=True)
@@ -369,13 +347,6 @@ class Workspace:
             return None
         made, stamp = self._indexes[tree]
         return made if stamp is not None and file_stamp(made.index_file) == stamp else None
-
-
-def _state_now(git: Git) -> GitState | None:
-    try:
-        return read_state(git)
-    except (GitError, OSError):
-        return None
 
 
 def _ref_name(label: str) -> str:
@@ -396,20 +367,25 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
             return None
         if look.hidden or any(path.endswith(b"/") for path in look.others):
             return None
-        paths = {entry.path for entry in look.changed} | look.others | known.overlay.keys()
+        paths = {entry.path for entry in look.changed} | look.others
         if file_stamp(git.git_dir / "index") != known.users_index:
             paths |= forced(index, maker.scope.pathspec)
-        found = maker.sorter.sort_out(git, paths, careful=False)
+        found = maker.sort_out(git, paths, careful=False)
         if not any(found):
             return TreeChanges([], b"", [], [])
-        base = _entries_of(look, known.overlay, maker)
+        base = {
+            entry.path: (entry.modes[0], entry.ids[0])
+            for entry in look.changed
+            if entry.modes[0] != ABSENT and not maker.scope.is_excluded(entry.path)
+        }
         brief = git.in_passing()  # the baseline holds what has to last
         with small_index(brief, place.store) as now:
             with Beside() as beside:
                 start = len(maker.scope.prefix)
                 then = {path[start:]: entry for path, entry in base.items()}
-                before = beside.start(tree_of, brief, then, length=len(known.tree))
-                put_few(now, base, found)
+                before = beside.start(tree_of, brief, then, store=place.store)
+                put_as_known(now, base)  # by which git reads line ends and modes
+                put(now, found)
                 after = write_tree(now, maker.scope) if start else None
             return compare_trees(now, before(), after, folder=folder, limits=place.limits)
     except GitStopped:
@@ -418,47 +394,21 @@ def _quick_changes(git: Git, folder: Path, known: Snapshot, *, place: SnapshotPl
         return None
 
 
-def _entries_of(look: Look, overlay: Overlay, maker: SnapshotMaker) -> dict[bytes, Entry]:
-    changed = {entry.path: entry for entry in look.changed}
-    known: dict[bytes, Entry | None] = {
-        path: None if entry.modes[0] == ABSENT else Entry(entry.modes[0].encode(), entry.ids[0].encode())
-        for path, entry in changed.items()
-    }
-    known |= overlay
-    return {path: entry for path, entry in known.items() if entry is not None and not maker.scope.is_excluded(path)}
-
-
 def _index_of(store: Path, tree: str) -> Path:
     return store / f"base-{tree}.index"
-
-
-def _keep_index(made: Snapshot, kept: Path, git: Git) -> None:
-    """Move a snapshot's index to `kept`; beside it which folder its paths start from, and what differed from it."""
-    differing = {
-        os.fsdecode(path): None if entry is None else [part.decode("ascii") for part in entry]
-        for path, entry in made.overlay.items()
-    }
-    beside = kept.with_suffix(".json")
-    aside = made.index_file.with_suffix(".json")
-    aside.write_text(json.dumps({"top": os.fsdecode(git.top), "differing": differing}), encoding="utf-8")
-    beside.unlink(missing_ok=True)  # an earlier one belongs to an earlier index: at a kill between, none is the truth
-    made.index_file.replace(kept)
-    aside.replace(beside)
 
 
 def _compare_without_repository(tree: str, folder: Path, *, place: SnapshotPlace, stopper: Stopper) -> TreeChanges:
     """What differs between the baseline `tree`, whose index lies in the place's store, and the disk."""
     index = _index_of(place.store, tree)
     try:
-        record = json.loads(index.with_suffix(".json").read_text(encoding="utf-8"))
-        top, overlay = Path(record["top"]), _overlay_of(record)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        top = Path(json.loads(index.with_suffix(".json").read_text(encoding="utf-8"))["top"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise GitError("the repository, or its record of the baseline, is not there any more") from error
     with tempfile.TemporaryDirectory(prefix="pm-compare-") as scratch:
         git = scratch_repository(Path(scratch), top, sha256=len(tree) == 64, stopper=stopper)
-        then: Overlay = {**read_entries(git.with_index(index)), **overlay}
-        start = Snapshot(tree, index, plain=False, overlay=overlay)
-        made = SnapshotMaker(git, folder, place=place).make(start=start)
+        then = read_entries(git.with_index(index))
+        made = SnapshotMaker(git, folder, place=place).make(start=Snapshot(tree, index, plain=False))
         now = read_entries(git.with_index(made.index_file))
         made.index_file.unlink(missing_ok=True)
     prefix = os.fsencode(folder.relative_to(top)) + b"/" if folder != top else b""
@@ -472,13 +422,6 @@ def _compare_without_repository(tree: str, folder: Path, *, place: SnapshotPlace
     if folder == top and not (top / ".git").exists():
         changes.append(Change(b".git", Side(b"", cut=True), None))
     return TreeChanges(changes, b"", [note], [])
-
-
-def _overlay_of(record: dict[str, Any]) -> Overlay:
-    return {
-        os.fsencode(path): None if entry is None else Entry(*(part.encode("ascii") for part in entry))
-        for path, entry in record.get("differing", {}).items()
-    }
 
 
 def _read(path: Path, limit: int) -> Side:

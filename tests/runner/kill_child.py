@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.core.request import Request
-from runner.effects import make_effects
+from runner.effects import TaskEffects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
 from tracer.conversation import ConversationTracer
@@ -45,7 +45,7 @@ async def main(workspace: Path, script: Path, where: str, after: int) -> None:
     def executor(request: Any) -> ScriptedExecutor:
         return ScriptedExecutor(Path(request.executor.script or ""), state_dir=state_dir.root)
 
-    async with Supervisor(state_dir, make_executor=executor, make_effects=make_effects) as supervisor:
+    async with Supervisor(state_dir, make_executor=executor, make_effects=TaskEffects) as supervisor:
         known = task_ids(state_dir)
         if known:
             task_id = await supervisor.resume(known[0])

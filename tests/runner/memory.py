@@ -49,6 +49,7 @@ class World:
     """Answers by number of recorded answers, so that a resumed run is given what the first run was."""
 
     answer_at_hand = False
+    workspace = "/project"
 
     def __init__(self, answers: Sequence[Answer], verdicts: Sequence[str]) -> None:
         self.answers = answers

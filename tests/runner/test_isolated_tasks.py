@@ -14,7 +14,7 @@ import pytest
 
 from runner.core.request import Request
 from runner.core.task import TaskOutcome
-from runner.effects import make_effects
+from runner.effects import TaskEffects
 from runner.executors.scripted import ScriptedExecutor
 from runner.isolation.folder_lease import FolderLease
 from runner.supervisor import Supervisor
@@ -43,7 +43,7 @@ def supervisor(project: Path) -> Supervisor:
     def executor(request: Request) -> ScriptedExecutor:
         return ScriptedExecutor(Path(request.executor.script or ""), state_dir=state_dir.root)
 
-    return Supervisor(state_dir, make_executor=executor, make_effects=make_effects)
+    return Supervisor(state_dir, make_executor=executor, make_effects=TaskEffects)
 
 
 def request(project: Path, *replies: dict[str, str | None] | str, isolation: str = "auto", **limits: Any) -> Request:

@@ -12,7 +12,7 @@ import pytest
 
 from runner.core.evolve import fold
 from runner.core.request import Request
-from runner.effects import make_effects
+from runner.effects import TaskEffects
 from runner.executors.executor_port import Answer, Ask, Live, LiveSink, ignore_live
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor, request_stop
@@ -46,7 +46,7 @@ def supervisor(project: Path, **options: Any) -> Supervisor:
         return ScriptedExecutor(Path(request.executor.script or ""), state_dir=state_dir.root)
 
     options.setdefault("make_executor", make)
-    return Supervisor(state_dir, make_effects=make_effects, **options)
+    return Supervisor(state_dir, make_effects=TaskEffects, **options)
 
 
 def asked(project: Path, path: str, *, kind: str = "auto", **limits: Any) -> Request:

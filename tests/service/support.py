@@ -17,7 +17,7 @@ import uvicorn
 
 from collector.opening import open_collector
 from runner.core.request import Request
-from runner.effects import make_effects
+from runner.effects import TaskEffects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
 from service.app import create_app
@@ -76,7 +76,7 @@ def build_app(
             limits=Limits(max_iterations=body.max_iterations or 3, **limits),
         )
 
-    supervisor = Supervisor(state_dir, make_executor=make_executor, make_effects=make_effects)
+    supervisor = Supervisor(state_dir, make_executor=make_executor, make_effects=TaskEffects)
     environ = {**os.environ, **(given or {})}
     chosen = load_settings(project=state_dir.root, environ=environ)
     return create_app(

@@ -168,8 +168,8 @@ def _executors(context: Context) -> Check:
 def _agent_text(agent: Detection, context: Context) -> str:
     if agent.path is None:
         return f"{agent.name} (not found)"
+    from runner.executors.agents.codex import probe_own_sandbox
     from runner.executors.agents.dialect import Version, parse_version
-    from runner.executors.agents.own_sandbox import probe_own_sandbox
 
     text = f"{agent.name} {agent.version or '(no version)'}"
     if agent.problem:

@@ -43,6 +43,7 @@ class ClaudeDialect:
     provider: Final = "anthropic"
     package = "@anthropic-ai/claude-code"
     oldest = Version(1, 0, 128)
+    session_id_since = Version()
     login_hint = "run `claude` once and log in, or set ANTHROPIC_API_KEY"
 
     def arguments(self, launch: Launch) -> list[str]:
@@ -79,9 +80,6 @@ class ClaudeDialect:
                            for command in launch.allowed_commands]  # fmt: skip
                 return ["--permission-mode", "acceptEdits", "--allowedTools", *(allowed or ["Read"])]
 
-    def takes_session_id(self, version: Version) -> bool:  # noqa: ARG002 - all that are supported do
-        return True
-
     def environment(self, launch: Launch) -> dict[str, str]:
         values = {"DISABLE_AUTOUPDATER": "1"}
         if "CLAUDE_CODE_MAX_RETRIES" not in launch.environ:
@@ -104,14 +102,11 @@ class ClaudeDialect:
     def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:
         return claude_session(environ, session_id, workspace)
 
-    def complete(self, progress: Progress, path: Path) -> None:
-        """The records said it all."""
+    def complete(self, progress: Progress, *, path: Path | None, stderr: str) -> str:  # noqa: ARG002 - records tell it all
+        return stderr
 
     def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
         return None
-
-    def heed(self, stderr: str, progress: Progress) -> str:  # noqa: ARG002 - it tells nothing more
-        return stderr
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         home = home_of(environ)

@@ -7,10 +7,13 @@ the whole thread's, so what earlier runs used is read from the thread's file and
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from runner.executors.agents.dialect import Launch, Version, with_rules
 from runner.executors.agents.progress import (
@@ -24,7 +27,10 @@ from runner.executors.agents.progress import (
 )
 from runner.executors.agents.session_files import CodexTotals, codex_home, codex_model, codex_session, codex_totals
 from runner.executors.executor_port import AnswerError, Live, Usage
-from runner.executors.provider_errors import classify_message
+from runner.executors.provider_errors import classify_message, parse_retry_after
+from runner.processes.environment import agent_environment
+from runner.processes.probe import run_probe
+from tracer.durable import ensure_folder, replace
 from tracer.prices import Tokens, cost_usd
 
 _ANSWERS_LOG: Final = "codex_http_client::client"
@@ -38,6 +44,7 @@ class CodexDialect:
     provider: Final = "openai"
     package = "@openai/codex"
     oldest = Version(0, 50, 0)
+    session_id_since = None
     login_hint = "run `codex login`, or set CODEX_API_KEY"
 
     def arguments(self, launch: Launch) -> list[str]:
@@ -67,9 +74,6 @@ class CodexDialect:
         network = ["-c", "sandbox_workspace_write.network_access=true"] if launch.network else []
         return ["--sandbox", "workspace-write", *network]
 
-    def takes_session_id(self, version: Version) -> bool:  # noqa: ARG002 - none does
-        return False
-
     def environment(self, launch: Launch) -> dict[str, str]:
         """The headers of answers are told nowhere but in this log, on standard error."""
         return {} if "RUST_LOG" in launch.environ else {"RUST_LOG": f"error,{_ANSWERS_LOG}=debug"}
@@ -86,25 +90,23 @@ class CodexDialect:
     def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:  # noqa: ARG002 - a thread is found by its id alone
         return codex_session(environ, session_id)
 
-    def complete(self, progress: Progress, path: Path) -> None:
-        """The model, which sets the price, where none was asked for."""
-        usage = progress.usage
-        if progress.model is None:
+    def complete(self, progress: Progress, *, path: Path | None, stderr: str) -> str:
+        """The model, which sets the price, where none was asked for; and how long the provider asked to wait."""
+        usage, error = progress.usage, progress.error
+        if error is not None and error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
+            found = _RETRY_AFTER.findall(stderr)  # of the last answer that had one
+            wait_s = parse_retry_after({found[-1][0].lower(): found[-1][1]}) if found else None
+            progress.error = error._replace(retry_after_s=wait_s)
+        if progress.model is None and path is not None:
             progress.model = codex_model(path)
-        if usage is not None and progress.cost_usd is None:
+        if usage is not None and progress.cost_usd is None and path is not None:
             sent, cached = usage.input_tokens or 0, usage.cached_tokens or 0
             tokens = Tokens.of_prompt(sent, cached=cached, output=usage.output_tokens or 0)
             progress.cost_usd = cost_usd(progress.model, tokens, one_request=False)
+        return "\n".join(line for line in stderr.splitlines() if _ANSWERS_LOG not in line)
 
     def trouble_in(self, stderr: str) -> AnswerError | None:  # noqa: ARG002 - records tell it all
         return None
-
-    def heed(self, stderr: str, progress: Progress) -> str:
-        """How long the provider asked to wait is in no record."""
-        error = progress.error
-        if error is not None and error.kind in {"rate_limit", "overloaded"} and error.retry_after_s is None:
-            progress.error = error._replace(retry_after_s=_asked_wait(stderr))
-        return "\n".join(line for line in stderr.splitlines() if _ANSWERS_LOG not in line)
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         return (codex_home(environ),)
@@ -125,14 +127,6 @@ def _provider_options(base_url: str, environ: Mapping[str, str]) -> list[str]:
     inner = ",".join(f"{name}={json.dumps(value)}" for name, value in values.items())
     table = f"model_providers.pm={{{inner},request_max_retries=0,stream_max_retries=0}}"
     return ["-c", 'model_provider="pm"', "-c", table]
-
-
-def _asked_wait(stderr: str) -> float | None:
-    """The provider's `Retry-After`, from the last answer that had one."""
-    found = _RETRY_AFTER.findall(stderr)
-    from runner.executors.provider_errors import parse_retry_after  # 10 ms, only after trouble
-
-    return parse_retry_after({found[-1][0].lower(): found[-1][1]}) if found else None
 
 
 class CodexReader:
@@ -244,3 +238,70 @@ def _named(item: Mapping[str, Any]) -> tuple[str, str] | None:
             return "web_search", as_text(item.get("query"))
         case _:
             return None
+
+
+_TRIAL_S: Final = 20.0
+_NEW_COMMAND_SINCE: Final = Version(0, 100, 0)
+
+
+class OwnSandbox(NamedTuple):
+    """`works` False: `why` says in one line what the agent's sandbox cannot do here."""
+
+    works: bool
+    why: str = ""
+
+
+def probe_own_sandbox(
+    name: str, program: str, version: Version, *, environ: Mapping[str, str], cache: Path | None
+) -> OwnSandbox:
+    """Try the sandbox of executor `name`, once per version; `cache` is a folder for the answers, None to ask each time.
+
+    Codex confines commands by the operating system; where that is missing every edit fails quietly. The trial writes a
+    file through its sandbox in a folder like the workspace. Claude Code and Gemini CLI confine by permission: there is
+    nothing to try.
+    """
+    if name != "codex":
+        return OwnSandbox(works=True)
+    remembered = cache / f"sandbox-{name}-{version}.json" if cache is not None else None
+    if remembered is not None and (told := _told_before(remembered, program, environ)) is not None:
+        return told
+    answer = _try_codex(program, version, environ)
+    if remembered is not None:
+        note = json.dumps({"of": _identity(program, environ), "works": answer.works, "why": answer.why})
+        with suppress(OSError):  # a lost note only means that it is tried again
+            ensure_folder(remembered.parent)
+            replace(remembered, note.encode())
+    return answer
+
+
+def _try_codex(program: str, version: Version, environ: Mapping[str, str]) -> OwnSandbox:
+    command = ["/bin/sh", "-c", "echo tried > made"]
+    argv: Sequence[str]
+    if version >= _NEW_COMMAND_SINCE:
+        argv = [program, "sandbox", "-c", 'sandbox_mode="workspace-write"', "--", *command]
+    else:
+        argv = [program, "sandbox", "linux", "--full-auto", *command]
+    with tempfile.TemporaryDirectory(prefix="pm-probe-") as folder:
+        try:
+            done = run_probe(argv, limit_s=_TRIAL_S, env=agent_environment("openai", environ), cwd=folder)
+        except OSError as error:
+            return OwnSandbox(works=False, why=f"codex's own sandbox could not be tried: {error}")
+        if done.returncode == 0 and Path(folder, "made").is_file():
+            return OwnSandbox(works=True)
+    said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line and "WARNING" not in line]
+    return OwnSandbox(works=False, why=f"codex's own sandbox cannot write here: {said[-1] if said else 'no reason'}")
+
+
+def _identity(program: str, environ: Mapping[str, str]) -> list[object]:
+    status = Path(os.path.realpath(program)).stat()
+    return [program, status.st_mtime_ns, status.st_size, environ.get("CODEX_HOME") or environ.get("HOME")]
+
+
+def _told_before(path: Path, program: str, environ: Mapping[str, str]) -> OwnSandbox | None:
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if told["of"] == _identity(program, environ):
+            return OwnSandbox(works=bool(told["works"]), why=str(told["why"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None

@@ -88,16 +88,17 @@ class Dialect(Protocol):
     login_hint: str
 
     @property
+    def session_id_since(self) -> Version | None:
+        """The first version that takes the id of a new session; None: none does."""
+        ...
+
+    @property
     def provider(self) -> Provider:
         """Whose documented variables it may see."""
         ...
 
     def arguments(self, launch: Launch) -> list[str]:
         """The whole argument list, program first."""
-        ...
-
-    def takes_session_id(self, version: Version) -> bool:
-        """Whether a new session can be given its id."""
         ...
 
     def environment(self, launch: Launch) -> dict[str, str]:
@@ -116,16 +117,12 @@ class Dialect(Protocol):
         """The session's own file."""
         ...
 
-    def complete(self, progress: Progress, path: Path) -> None:
-        """Add what only the session's own file tells."""
-        ...
-
     def trouble_in(self, stderr: str) -> AnswerError | None:
         """Trouble told on standard error alone while the program goes on trying; None where there is none."""
         ...
 
-    def heed(self, stderr: str, progress: Progress) -> str:
-        """Take what the end of standard error tells of a run that is over; returns what of it is for users."""
+    def complete(self, progress: Progress, *, path: Path | None, stderr: str) -> str:
+        """Add what only the session's own file and the end of standard error tell; what of the latter is for users."""
         ...
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:

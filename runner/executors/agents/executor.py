@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runner.executors.agents.codex import probe_own_sandbox
 from runner.executors.agents.conclude import Run, conclude
 from runner.executors.agents.detection import detect, key_told
 from runner.executors.agents.dialect import Confinement, Dialect, Launch, Session, parse_version
-from runner.executors.agents.own_sandbox import probe_own_sandbox
 from runner.executors.agents.progress import Progress, Reader, Spent
 from runner.executors.executor_port import (
     Answer,
@@ -94,7 +94,7 @@ class AgentExecutor:
             version=version,
             environ=settings.environ,
             session=session,
-            new_id=new_id() if dialect.takes_session_id(version) else "",
+            new_id=new_id() if dialect.session_id_since is not None and version >= dialect.session_id_since else "",
             network=settings.network,
             base_url=settings.base_urls.get(self.name),
             allowed_commands=settings.allow_commands,
@@ -194,10 +194,9 @@ class AgentExecutor:
             if told is None:
                 raise
             raise told from group
-        stderr = self._dialect.heed(stderr, progress)
         if not why and progress.finished is None and over_budget(request, progress.cost_usd):
             why = "budget"
-        path = await asyncio.to_thread(self._after, launch, reader)
+        path, stderr = await asyncio.to_thread(self._after, launch, reader, stderr)
         run = Run(
             name=self.name,
             version=str(launch.version),
@@ -272,17 +271,17 @@ class AgentExecutor:
         named = progress.session_id or launch.new_id
         return self._dialect.find_session(self._settings.environ, named, launch.request.workspace) if named else None
 
-    def _after(self, launch: Launch, reader: Reader) -> str | None:
-        """The session's own file, and what only it tells."""
-        path = self._session_file(launch, reader.progress)
-        if path is None:
-            return None
-        reader.progress.session_id = reader.progress.session_id or launch.new_id
-        spent = reader.spent(path)  # of a run that was ended before it told a result
-        if spent is not None:
-            reader.progress.take_spent(spent)
-        self._dialect.complete(reader.progress, path)
-        return str(path)
+    def _after(self, launch: Launch, reader: Reader, stderr: str) -> tuple[str | None, str]:
+        """The session's own file, and what of standard error is for users."""
+        progress = reader.progress
+        path = self._session_file(launch, progress)
+        if path is not None:
+            progress.session_id = progress.session_id or launch.new_id
+            spent = reader.spent(path)  # of a run that was ended before it told a result
+            if spent is not None:
+                progress.take_spent(spent)
+        stderr = self._dialect.complete(progress, path=path, stderr=stderr)
+        return (None if path is None else str(path)), stderr
 
 
 def _install_folders(program: str) -> tuple[Path, ...]:

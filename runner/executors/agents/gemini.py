@@ -91,7 +91,6 @@ def _cost(model: str, counts: tuple[int, int, int, int]) -> float | None:
 
 
 _EDITING: Final = frozenset({"write_file", "replace", "edit"})
-_SESSION_ID_SINCE: Final = Version(0, 61, 0)  # the oldest that it was tried with
 _SHELL: Final = "run_shell_command"
 _RETRYING: Final = re.compile(r"^Attempt \d+ failed.*?retrying .*$", re.IGNORECASE | re.MULTILINE)
 
@@ -103,6 +102,7 @@ class GeminiDialect:
     provider: Final = "google"
     package = "@google/gemini-cli"
     oldest = Version(0, 20, 2)
+    session_id_since = Version(0, 61, 0)  # the oldest that it was tried with
     login_hint = (
         "run `gemini` once and log in, or set GEMINI_API_KEY (with a base URL also security.auth.selectedType = "
         '"gemini-api-key" in ~/.gemini/settings.json)'
@@ -132,9 +132,6 @@ class GeminiDialect:
                 chosen = ["--allowed-tools", ",".join(allowed)] if allowed else []
                 return ["--approval-mode", "auto_edit", *chosen]
 
-    def takes_session_id(self, version: Version) -> bool:
-        return version >= _SESSION_ID_SINCE
-
     def environment(self, launch: Launch) -> dict[str, str]:
         """Asking for a run here is trust in this folder."""
         values = {"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
@@ -153,17 +150,14 @@ class GeminiDialect:
     def find_session(self, environ: Mapping[str, str], session_id: str, workspace: str) -> Path | None:  # noqa: ARG002 - ids are unique
         return gemini_session(environ, session_id)
 
-    def complete(self, progress: Progress, path: Path) -> None:
-        """The records said it all."""
+    def complete(self, progress: Progress, *, path: Path | None, stderr: str) -> str:  # noqa: ARG002 - records tell it all
+        return stderr
 
     def trouble_in(self, stderr: str) -> AnswerError | None:
         """A rate limit or overload that it would sit out for minutes."""
         found = _RETRYING.search(stderr)
         error = classify_message(found[0]) if found is not None else None
         return error if error is not None and error.kind in {"rate_limit", "overloaded"} else None
-
-    def heed(self, stderr: str, progress: Progress) -> str:  # noqa: ARG002 - it tells nothing more
-        return stderr
 
     def private_folders(self, environ: Mapping[str, str]) -> tuple[Path, ...]:
         return (home_of(environ) / ".gemini",)
@@ -238,14 +232,7 @@ class GeminiReader:
             return
         models = {name: as_mapping(row) for name, row in as_mapping(stats.get("models")).items()}
         rows = {name: _row(row) for name, row in (models or {self.progress.model or "": stats}).items()}
-        whole = _row(stats)
-        thinking = whole["thinking_tokens"]
-        self.progress.usage = Usage(
-            input_tokens=whole["input_tokens"],
-            output_tokens=whole["output_tokens"],
-            cached_tokens=whole["cached_tokens"],
-            thinking_tokens=thinking,
-        )
+        self.progress.usage = Usage(**_row(stats))
         costs = [_gemini_cost(name, row) for name, row in rows.items()]
         self.progress.cost_usd = None if None in costs else round(sum(cost or 0.0 for cost in costs), 9)
         self.progress.by_model = {name: {**row, "cost_usd": _gemini_cost(name, row)} for name, row in rows.items()}

@@ -71,11 +71,7 @@ class CommandTool:
             return shell
         if self.wrap is not None:
             return self.wrap(shell)
-        return self._from_allow_list(command)
-
-    def _from_allow_list(self, command: str) -> list[str]:
-        words = allowed_words(command, self.allowed)
-        if words is not None:
+        if (words := allowed_words(command, self.allowed)) is not None:
             return words
         raise Refused(
             f"this command is not run: {self.why_no_sandbox}, so only these are allowed, without shell operators: "

@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runner.workspace.changes import Change, Limits, Side, safe_text
-from runner.workspace.git.look import ABSENT
 from runner.workspace.git.pointers import is_note, is_pointer, media_of, same_content
-from runner.workspace.git.repository import Beside, Git, GitError, GitStopped, RawEntry, find_repository, parse_raw
+from runner.workspace.git.repository import (
+    ABSENT,
+    Beside,
+    Git,
+    GitError,
+    GitStopped,
+    RawEntry,
+    find_repository,
+    parse_raw,
+)
 
 GITLINK = "160000"
 _SYMLINK = "120000"

@@ -13,8 +13,7 @@ from typing import Final
 from runner.gate.criterion import Harm
 from runner.workspace.changes import Change, Limits, safe_text
 from runner.workspace.git.compare import GITLINK, TreeChanges, read_blobs
-from runner.workspace.git.look import ABSENT
-from runner.workspace.git.repository import Git, GitError, RawEntry, parse_raw
+from runner.workspace.git.repository import ABSENT, Git, GitError, RawEntry, parse_raw
 from runner.workspace.git.state import GitState
 from tracer.durable import replace
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from runner.gate.criterion import ChangedFile
 from runner.workspace.changes import Side, safe_text
-from runner.workspace.git.repository import Git, listed, parse_raw
+from runner.workspace.git.entries import put_lines, small_index
+from runner.workspace.git.repository import Git, parse_raw
 
 _NOTE = re.compile(rb"\Apm-orchestrator: content not kept\nsize \d+\n(?:sha256 ([0-9a-f]{64})|changed \d+)\n\Z")
 _BLOCK = 1 << 20
@@ -49,12 +50,6 @@ def is_note(content: bytes) -> bool:
     return _NOTE.match(content) is not None
 
 
-def note_hash(content: bytes) -> str | None:
-    """The sha256 of the file that a note stands for; None for any other content."""
-    match = _NOTE.match(content)
-    return match[1].decode() if match and match[1] else None
-
-
 _POINTER = re.compile(
     rb"\Aversion https?://[^\n]+\n(?:[a-z0-9.-]+ [^\n]*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d+)\n\Z"
 )
@@ -70,9 +65,9 @@ def same_content(pointer: bytes, content: bytes) -> bool:
     """Whether `content` (or the note that stands for it) is what `pointer` points to."""
     from hashlib import sha256
 
-    match = _POINTER.match(pointer)
-    wanted = match[1].decode() if match else None
-    return wanted is not None and wanted == (note_hash(content) or sha256(content).hexdigest())
+    match, note = _POINTER.match(pointer), _NOTE.match(content)
+    held = note[1] if note and note[1] else sha256(content).hexdigest().encode()
+    return match is not None and match[1] == held
 
 
 def media_of(pointer: bytes, git_dir: Path, *, limit: int) -> Side:
@@ -98,28 +93,21 @@ def read_side(path: Path, limit: int) -> Side | None:
     return Side(content[:limit], cut=len(content) > limit)
 
 
-def keep_pointers(git: Git, base: str, tree: str) -> str:
+def keep_pointers(git: Git, base: str, tree: str, *, store: Path) -> str:
     """`tree` with the pointers of `base` for files that hold just what they point to."""
     entries = []
     for entry in parse_raw(git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, tree)):
         regular = all(mode.startswith("100") for mode in entry.modes)
-        if regular and _is_small(git, entry.ids[0]):
+        if regular and int(git.run("cat-file", "-s", entry.ids[0])) <= _LONGEST:
             old = git.run("cat-file", "blob", entry.ids[0])
             if is_pointer(old) and same_content(old, git.run("cat-file", "blob", entry.ids[1])):
                 entries.append(b"%s %s\t%s" % (entry.modes[1].encode(), entry.ids[0].encode(), entry.path))
     if not entries:
         return tree
-    import tempfile  # 2 ms, only for pointers
-
-    with tempfile.TemporaryDirectory(prefix="pm-pointers-") as folder:
-        own = git.with_index(Path(folder) / "index")
-        own.run("read-tree", tree)
-        own.run("update-index", "-z", "--index-info", stdin=listed(entries))
-        return own.line("write-tree", "--missing-ok")
-
-
-def _is_small(git: Git, blob: str) -> bool:
-    return int(git.run("cat-file", "-s", blob)) <= _LONGEST
+    with small_index(git, store) as small:
+        small.run("read-tree", tree)
+        put_lines(small, entries)
+        return small.line("write-tree", "--missing-ok")
 
 
 def copy_media(git: Git, tree: str, source: Path, target: Path) -> None:

@@ -10,21 +10,22 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from runner.workspace.git.entries import small_index
+from runner.workspace.git.entries import Entry, put_as_known, small_index
 from runner.workspace.git.pointers import is_pointer, media_of
-from runner.workspace.git.repository import Git, listed
+from runner.workspace.git.repository import ABSENT, Git
 from tracer.clock import short_token
 
-Side = tuple[str, str] | None  # mode and id of git, None where there is no file
+Side = Entry | None  # None where there is no file
 SMALL = 1024  # what stands for content that lies elsewhere is no longer
 WHOLE_FILE = 1 << 62
 
 
 def entry_side(mode: str, blob: str) -> Side:
     """One side of git's raw diff format."""
-    return None if mode == "000000" else (mode, blob)
+    return None if mode == ABSENT else (mode, blob)
 
 
 def stamp(path: Path) -> tuple[int, ...]:
@@ -80,15 +81,11 @@ def put_files(
 
 def _write_aside(git: Git, wanted: Mapping[str, Side], aside: Path, start: str, store: Path) -> None:
     """The contents as git checks them out: line ends, modes and links as in the working tree."""
-    lines = [
-        b"%s %s\t%s" % (new[0].encode(), new[1].encode(), os.fsencode(start + path))
-        for path, new in wanted.items()
-        if new is not None
-    ]
-    if not lines:
+    entries = {os.fsencode(start + path): new for path, new in wanted.items() if new is not None}
+    if not entries:
         return
     with small_index(git, store) as small:
-        small.run("update-index", "-z", "--index-info", stdin=listed(lines))
+        put_as_known(small, entries)
         small.run("checkout-index", "-a", "-f", "-q", f"--prefix={aside}/")
     for path, new in wanted.items():
         place = aside / (start + path)
@@ -99,12 +96,10 @@ def _write_aside(git: Git, wanted: Mapping[str, Side], aside: Path, start: str, 
 
 
 def _remove_empty(folder: Path, top: Path) -> None:
-    while folder != top:
-        try:
+    with suppress(OSError):
+        while folder != top:
             folder.rmdir()
-        except OSError:
-            return
-        folder = folder.parent
+            folder = folder.parent
 
 
 def _move(source: Path, target: Path) -> None:

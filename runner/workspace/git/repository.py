@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, ParamSpec, Self, TypeVar
 
 from runner.processes.environment import command_environment
@@ -194,7 +194,6 @@ def tells_case_apart(top: Path) -> bool:
     return (known.st_dev, known.st_ino) != (other.st_dev, other.st_ino)
 
 
-_HEAD = re.compile(rb"(?:ref: refs/[!-~]+|[0-9a-f]{40}|[0-9a-f]{64})\n?\Z")
 _READING_COMMANDS = frozenset({"diff-files", "update-index"})
 _FIXED_PERSON = {
     f"GIT_{role}_{part}": value
@@ -216,6 +215,9 @@ class GitError(Exception):
 
 class GitStopped(GitError):  # noqa: N818 - it names what happened, not a fault
     """We stopped it: the comparison was cancelled or took longer than 15 minutes."""
+
+
+ABSENT = "000000"  # the mode of what is not there
 
 
 class RawEntry(NamedTuple):
@@ -250,7 +252,6 @@ class Git:
     Args:
         git_dir: the repository's own folder, as `rev-parse --absolute-git-dir` names it.
         top: top of the working tree.
-        index: index file that the commands use instead of the user's.
         mark: what the commands carry in their environment, to be found again after a kill of ours.
 
     """
@@ -260,14 +261,13 @@ class Git:
         git_dir: Path,
         top: Path,
         *,
-        index: Path | None = None,
         stopper: Stopper | None = None,
         mark: str = "",
     ) -> None:
         self._mark = mark
         self.git_dir = git_dir
         self.top = top
-        self.index = index
+        self.index: Path | None = None  # what the commands use instead of the user's
         self.stopper = stopper if stopper is not None else Stopper()
         self._known_settings: RepositorySettings | None = None
         self._more_settings: Mapping[str, str] = {}
@@ -319,9 +319,7 @@ class Git:
         """
         settings = {**FIXED, **self._more_settings, "safe.directory": str(self.top)}
         if git_version() < (2, 36):
-            settings["core.fsyncObjectFiles"] = (
-                "true"  # the newer name is not known there, the older one warned of here
-            )
+            settings["core.fsyncObjectFiles"] = "true"  # the newer name is not known there, this one warned of here
         for kind, name in self._settings().drivers:
             if kind == "filter":
                 settings |= {f"filter.{name}.{part}": "" for part in ("clean", "smudge", "process")}
@@ -399,8 +397,6 @@ class Git:
                 ["--git-dir", str(self.git_dir), *ASK_SETTINGS],
                 cwd=self.top,
                 settings={"safe.directory": str(self.top)},
-                env={},
-                stdin=b"",
                 stopper=self.stopper,
                 ok_codes=(0, 1),
             )
@@ -426,21 +422,19 @@ def find_repository(folder: Path, *, stopper: Stopper | None = None) -> Git | No
             cwd=top,
             settings={"safe.directory": "*", "core.fsmonitor": "false"},
             env={"GIT_CEILING_DIRECTORIES": str(top.parent)},
-            stdin=b"",
             stopper=stopper,
         )
         try:
             with Beside() as beside:
                 settings = beside.start(ask, list(ASK_SETTINGS), ok_codes=(0, 1))
-                git_dir = _usual_git_dir(top)
-                if git_dir is None:
-                    out = ask(["rev-parse", "--absolute-git-dir"], ok_codes=(0,))
-                    git_dir = Path(os.fsdecode(out.rstrip(b"\n")))
+                git_dir = os.fsdecode(ask(["rev-parse", "--absolute-git-dir"]).rstrip(b"\n"))
+                if not os.path.isdir(git_dir):  # noqa: PTH112 - it raises nothing, whatever git has said
+                    raise GitError("git answered with what is no folder")
         except GitError as error:
             if "not a git repository" in str(error) and not (top / ".git").is_file():
                 continue  # an empty or foreign folder of that name
             raise
-        found = Git(git_dir, top, stopper=stopper)
+        found = Git(Path(git_dir), top, stopper=stopper)
         found._known_settings = settings_in(settings())  # noqa: SLF001 - asked for beside, to save a command's time
         return found
     return None
@@ -462,29 +456,10 @@ def listed_files(folder: Path, *, limit_s: float = 60.0) -> list[str] | None:
     return [os.fsdecode(path[start:]) for path in found.split(b"\0") if path]
 
 
-def _usual_git_dir(top: Path) -> Path | None:
-    """The repository's folder where it is what nearly all are; None: git has to be asked."""
-    git_dir = top / ".git"
-    try:
-        is_usual = all(stat.S_ISDIR((git_dir / name).lstat().st_mode) for name in ("", "objects", "refs"))
-        if is_usual and not os.path.lexists(git_dir / "commondir") and _HEAD.match((git_dir / "HEAD").read_bytes()):
-            return git_dir.resolve()
-    except OSError:
-        pass
-    return None
-
-
 def scratch_repository(git_dir: Path, top: Path, *, sha256: bool, stopper: Stopper) -> Git:
     """A new empty repository at `git_dir` with the working folder `top`."""
-    _run(
-        ["init", "-q", "--bare", f"--object-format={'sha256' if sha256 else 'sha1'}", "--template=", str(git_dir)],
-        cwd=top,
-        settings={},
-        env={},
-        stdin=b"",
-        stopper=stopper,
-        ok_codes=(0,),
-    )
+    form = f"--object-format={'sha256' if sha256 else 'sha1'}"
+    _run(["init", "-q", "--bare", form, "--template=", str(git_dir)], cwd=top, stopper=stopper)
     return Git(git_dir, top, stopper=stopper)
 
 
@@ -522,11 +497,11 @@ def _run(
     arguments: list[str],
     *,
     cwd: Path,
-    settings: Mapping[str, str],
-    env: Mapping[str, str],
-    stdin: bytes,
     stopper: Stopper,
-    ok_codes: Iterable[int],
+    settings: Mapping[str, str] = MappingProxyType({}),
+    env: Mapping[str, str] = MappingProxyType({}),
+    stdin: bytes = b"",
+    ok_codes: Iterable[int] = (0,),
     complaints: list[bytes] | None = None,
 ) -> bytes:
     counted = {"GIT_CONFIG_COUNT": str(len(settings))}

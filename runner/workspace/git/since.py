@@ -52,10 +52,9 @@ class Tree:
     def now(self, *, staged: bool = False) -> str:
         """The tree of the disk, or of the index."""
         with _readable():
-            self._store.mkdir(mode=0o700, parents=True, exist_ok=True)
             if staged:
                 return self._maker.staged(os.environ.get("GIT_INDEX_FILE"))  # git commit --all, in its hooks
-            made = self._maker.make(light=True)
+            made = self._maker.make()
             made.index_file.unlink(missing_ok=True)
             return made.tree
 

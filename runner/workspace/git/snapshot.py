@@ -11,42 +11,137 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple, cast
 
-from runner.workspace.changes import Limits, safe_text
-from runner.workspace.git.entries import (
-    Entry,
-    Found,
-    Overlay,
-    exchange,
-    lay_over,
-    put,
-    put_few,
-    read_entries,
-    read_folders,
-    small_index,
-)
-from runner.workspace.git.look import ABSENT, Look, Scope, forced, look_at, write_tree
+from runner.workspace.changes import LEFT_OUT, Limits, safe_text
+from runner.workspace.git.entries import Found, put, put_lines, remove, small_index
 from runner.workspace.git.pointers import FileHashes, note_for
-from runner.workspace.git.repository import Beside, Git, GitError, GitStopped, file_stamp, find_repository, listed
+from runner.workspace.git.repository import (
+    Beside,
+    Git,
+    GitError,
+    GitStopped,
+    RawEntry,
+    file_stamp,
+    find_repository,
+    listed,
+    parse_raw,
+)
 from tracer.clock import now_epoch_ms, short_token
+
+_OTHERS = ("ls-files", "-z", "--others", "--exclude-standard", *(f"--exclude={name}" for name in LEFT_OUT))
+_CHANGED = ("diff-files", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=all")
+_UNUSUAL = re.compile(rb"\0(?!H 1[02]|\Z)")  # anything but a file or link without flags: 100644, 100755, 120000
+
+
+class Scope:
+    """The workspace `folder` in the working tree `top`, without the folders `excluded`. Paths start from the top.
+
+    `prefix` is the folder with a slash behind it, empty at the top; `pathspec` are arguments that hold git to it.
+    """
+
+    def __init__(self, top: Path, folder: Path, *, excluded: Iterable[Path]) -> None:
+        self._top = os.fsencode(top)
+        self.prefix = os.fsencode(folder.relative_to(top)) + b"/" if folder != top else b""
+        self.pathspec = ["--", os.fsdecode(self.prefix)] if self.prefix else []
+        self._excluded = tuple(
+            os.fsencode(path.relative_to(top)) + b"/" for path in excluded if path.is_relative_to(top) and path != top
+        )
+
+    def absolute(self, path: bytes) -> bytes:
+        """Where the path is on disk."""
+        return self._top + b"/" + path
+
+    def is_excluded(self, path: bytes) -> bool:
+        """Whether the path is left out of every snapshot."""
+        return (path + b"/").startswith(self._excluded) if self._excluded else False
+
+
+def write_tree(git: Git, scope: Scope) -> str:
+    """The tree of the workspace's folder in git's index."""
+    if not scope.prefix:
+        return git.line("write-tree", "--missing-ok")
+    if not git.run("ls-files", "-z", *scope.pathspec):
+        return git.line("mktree")
+    return git.line("write-tree", "--missing-ok", f"--prefix={os.fsdecode(scope.prefix)}")
+
+
+def walk(git: Git, pathspec: Iterable[str]) -> set[bytes]:
+    """The files that git's index does not know and no rule ignores; a nested repository ends in a slash."""
+    return set(git.run(*_OTHERS, *pathspec).split(b"\0")) - {b""}
+
+
+class Look(NamedTuple):
+    """What differs between an index and the disk; `is_plain`: no submodules, conflicts or flags that hide changes.
+
+    `hidden` are known files that git passes over.
+    """
+
+    changed: list[RawEntry]
+    others: set[bytes]
+    is_plain: bool
+    hidden: set[bytes]
+
+
+def look_at(git: Git, scope: Sequence[str], *, is_plain: bool = False) -> Look:
+    """What differs between git's index and the disk; `is_plain`: the index is known to be plain."""
+    complaints: list[bytes] = []
+    with Beside() as beside:
+        changed = beside.start(git.run, *_CHANGED, *scope, complaints=complaints)
+        others = beside.start(walk, git, scope)
+        is_plain = is_plain or _is_plain(git, scope)
+    entries = parse_raw(changed())
+    return Look(entries, others(), is_plain, _unseen(git, scope) if complaints else set())
+
+
+def forced(git: Git, scope: Sequence[str]) -> set[bytes]:
+    """Ignored files that the user's index knows all the same (`git add -f`) and git's own index does not."""
+    ask = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard", *scope)
+    try:
+        known = set(git.with_index(git.git_dir / "index").run(*ask).split(b"\0")) - {b""}
+    except GitStopped:
+        raise
+    except GitError:
+        return set()
+    return known - set(git.run(*ask).split(b"\0")) if known else known
+
+
+def _is_plain(git: Git, scope: Sequence[str]) -> bool:
+    """Whether git lists nothing unusual; an index with a part in another file, which may go, is never plain."""
+    if any(git.git_dir.glob("sharedindex.*")):
+        return False
+    return _UNUSUAL.search(b"\0" + git.run("ls-files", "-z", "-v", "-s", *scope)) is None
+
+
+def _unseen(git: Git, scope: Sequence[str]) -> set[bytes]:
+    """Known files that git cannot ask after and only complains of: in a closed folder, behind a link in a circle."""
+    top = os.fsencode(git.top)
+    known = git.run("ls-files", "-z", *scope).split(b"\0")
+    return {path for path in known if path and not _can_be_asked_after(top + b"/" + path)}
+
+
+def _can_be_asked_after(path: bytes) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):  # git tells of these
+        pass
+    except OSError:
+        return False
+    return True
 
 
 class Snapshot(NamedTuple):
     """A tree of the workspace and the index that goes with it; `plain`: without submodules or special flags.
 
-    `overlay` is where the tree differs from the index: a large one is not written again for a few files.
     `heeds_modes`: it mattered what is executable. `users_index` is the stamp of the user's index.
     """
 
     tree: str
     index_file: Path
     plain: bool
-    overlay: Overlay = MappingProxyType({})
     heeds_modes: bool = True
     users_index: tuple[int, ...] | None = None
 
@@ -76,7 +171,9 @@ def let_settle(git: Git) -> None:
     """Return once no file can change within the second that git's index knows as its change time: in 1 s at most."""
     now_ms = now_epoch_ms()
     seconds = {(now_ms - _LAG_MS) // 1000, now_ms // 1000}
-    if git.index is None or not _may_hold(git.index.read_bytes(), seconds):
+    content = b"" if git.index is None else git.index.read_bytes()
+    # Nearly always none of the times is in the index, and this is a matter of microseconds.
+    if git.index is None or not any((second & 0xFFFFFFFF).to_bytes(4, "big") in content for second in seconds):
         return
     written = int(git.index.stat().st_mtime)
     times = ((int(changed), int(modified)) for changed, modified in _TIMES.findall(git.run("ls-files", "--debug")))
@@ -84,21 +181,123 @@ def let_settle(git: Git) -> None:
         time.sleep((1000 - now_ms % 1000 + _LAG_MS) / 1000)
 
 
-def _may_hold(content: bytes, seconds: set[int]) -> bool:
-    """Whether one of the times may be in the index; nearly always none is, and this is a matter of microseconds."""
-    return any((second & 0xFFFFFFFF).to_bytes(4, "big") in content for second in seconds)
+_ATTEMPTS = 3
+_MOST_NESTED = 8
+_FLAGGED = re.compile(rb"(?:\A|\0)([a-zS]) \d+ [0-9a-f]+ \d\t([^\0]+)")
+_GITLINKS = re.compile(rb"(?:\A|\0)[A-Za-z?] 160000 ([0-9a-f]+) \d\t([^\0]+)")
 
 
-class Sorter:
-    """Looks at paths in `scope`; `nested` gives the id for a repository inside, None where git cannot read it."""
+class SnapshotMaker:
+    """Makes snapshots of `folder`, the top of a repository or a folder below it."""
 
-    def __init__(
-        self, git: Git, scope: Scope, *, place: SnapshotPlace, nested: Callable[[bytes], bytes | None]
+    def __init__(self, git: Git, folder: Path, *, place: SnapshotPlace, depth: int = 0) -> None:
+        self._repository = git
+        self._place = place
+        self._depth = depth
+        self._plain = False
+        self.scope = Scope(git.top, folder, excluded=place.excluded)
+
+    def staged(self, index: str | None = None) -> str:
+        """The tree of the user's index (or of another: git's for this commit) as it is; GitError where it is none."""
+        with small_index(self._repository, self._place.store) as git:
+            self._start(git, cast("Path", git.index), start=None, tree=None, index=index)
+            return write_tree(git, self.scope)
+
+    def make(self, *, start: Snapshot | None = None, tree: str | None = None) -> Snapshot:
+        """Snapshot the disk as it is now and keep it under the place's label.
+
+        `start` is an earlier snapshot with its index; `tree` is one without, whose files stay in view even where git
+        ignores them by now. Without either the user's index is the start.
+        """
+        self._place.store.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own = self._place.store / f"snapshot-{short_token(16)}.index"
+        git = self._repository.with_index(own)
+        is_ours = start is not None or tree is not None
+        stamp = file_stamp(git.git_dir / "index")
+        try:
+            try:
+                self._start(git, own, start=start, tree=tree)
+                made = self._update(git, is_ours=is_ours)
+                self._keep(git, made)
+            except GitStopped:
+                raise
+            except GitError as error:  # the index or its tree may be damaged: a tree is the next best start
+                own.unlink(missing_ok=True)
+                self._start_afresh(git, tree)
+                made = self._update(git, is_ours=is_ours)
+                self._keep(git, made)
+                self._place.notes.append(f"git's index could not be used ({error}); the comparison read every file")
+            if self._place.label is not None:
+                let_settle(git)
+        except BaseException:
+            own.unlink(missing_ok=True)
+            raise
+        finally:
+            Path(f"{own}.lock").unlink(missing_ok=True)
+        return Snapshot(made, own, self._plain, git.heeds_modes, stamp)
+
+    def _start(
+        self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None, index: str | None = None
     ) -> None:
-        self.repository = git
-        self.scope = scope
-        self.place = place
-        self._nested = nested
+        if start is not None:
+            _copy(start.index_file, own)  # with its time: git tells by it which entries it must read again
+            return
+        try:
+            _copy(Path(index or git.git_dir / "index"), own)
+        except FileNotFoundError:  # nothing was ever added
+            self._start_afresh(git, tree)
+            return
+        if tree is not None:
+            git.run("read-tree", "--reset", self._wrapped(git, tree))
+        elif self.scope.prefix:  # a conflict outside of the workspace would keep a tree from being written
+            unmerged = git.run("ls-files", "--unmerged", "-z").split(b"\0")
+            outside = {entry.split(b"\t", 1)[1] for entry in unmerged if entry}
+            outside = {path for path in outside if not path.startswith(self.scope.prefix)}
+            remove(git, outside)
+
+    def _start_afresh(self, git: Git, tree: str | None) -> None:
+        git.run("read-tree", "--empty")
+        with suppress(GitError):  # no commit yet: everything is untracked
+            git.run("read-tree", self._wrapped(git, tree) if tree is not None else "HEAD")
+
+    def _wrapped(self, git: Git, tree: str) -> str:
+        """The tree of the whole repository in which the workspace's folder has the tree `tree`."""
+        for name in reversed(self.scope.prefix.split(b"/")[:-1]):
+            tree = git.run("mktree", "-z", stdin=b"040000 tree %s\t%s\0" % (tree.encode(), name)).decode().strip()
+        return tree
+
+    def _update(self, git: Git, *, is_ours: bool) -> str:
+        """Bring the index up to the disk and write its tree."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._take_in(git, is_ours=is_ours, careful=attempt > 0)
+                break
+            except GitStopped:
+                raise
+            except GitError:  # files come and go while we look
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        return write_tree(git, self.scope)
+
+    def _take_in(self, git: Git, *, is_ours: bool, careful: bool) -> None:
+        look = look_at(git, self.scope.pathspec)
+        self._plain = look.is_plain
+        gitlinks: dict[bytes, str] = {}
+        entries: list[bytes] = []
+        if not look.is_plain:
+            known = git.run("ls-files", "-z", "-v", "-s", *self.scope.pathspec)
+            self._clear_flags(git, known)
+            gitlinks = {path: commit.decode() for commit, path in _GITLINKS.findall(known)}
+            entries, dropped = self._follow_gitlinks(gitlinks, is_ours=is_ours)
+            remove(git, dropped)
+            look = look_at(git, self.scope.pathspec, is_plain=True)
+        paths = {entry.path for entry in look.changed} | look.others | look.hidden
+        if is_ours:
+            paths |= forced(git, self.scope.pathspec)
+        found = self.sort_out(git, paths - gitlinks.keys(), careful=careful)
+        self._plain = self._plain and not any(entry.startswith(b"160000 ") for entry in found.entries)
+        put(git, found)
+        put_lines(git, entries)
 
     def sort_out(self, git: Git, paths: Iterable[bytes], *, careful: bool) -> Found:
         """What has to be done to the index for `paths` to be as they are on disk."""
@@ -133,14 +332,14 @@ class Sorter:
             found.removed.append(path)
             return
         if stat.S_ISREG(facts.st_mode):
-            too_large = facts.st_size > self.place.limits.stored
+            too_large = facts.st_size > self._place.limits.stored
             if too_large or (careful and not os.access(absolute, os.R_OK)):
-                text = note_for(absolute, facts, self.place.hashes)
-                blob = self.repository.run("hash-object", "-w", "--stdin", stdin=text).strip()
+                text = note_for(absolute, facts, self._place.hashes)
+                blob = self._repository.run("hash-object", "-w", "--stdin", stdin=text).strip()
                 mode = b"100755" if facts.st_mode & stat.S_IXUSR else b"100644"
                 found.entries.append(b"%s %s\t%s" % (mode, blob, path))
                 if not too_large:
-                    self.place.notes.append(f"{safe_text(path)} cannot be read; only its size and time are compared")
+                    self._place.notes.append(f"{safe_text(path)} cannot be read; only its size and time are compared")
             else:
                 found.added.append(path)
         elif stat.S_ISLNK(facts.st_mode):
@@ -163,212 +362,10 @@ class Sorter:
         except GitStopped:
             raise
         except GitError as error:
-            self.place.notes.append(f"{safe_text(path)} is a repository that git cannot read: {error}")
+            self._place.notes.append(f"{safe_text(path)} is a repository that git cannot read: {error}")
             return
         for name in {name for name in names if name and not name.endswith(b"/")}:
             self._sort_out_file(path + name, found, careful=careful)
-
-
-def _is_folder(path: bytes) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-_FEW = 500
-_FEW_BYTES = 8 << 20
-
-
-class Light(NamedTuple):
-    """A tree and where it differs from git's index."""
-
-    tree: str
-    overlay: Overlay
-
-
-def light_tree(git: Git, index: Path, sorter: Sorter) -> tuple[Light | None, Look | None]:
-    """The tree of the disk by git's `index`, a new file of ours, which stays as it is.
-
-    None: not this way. The look serves another.
-    """
-    try:
-        with Beside() as beside:
-            indexed = beside.start(write_tree, git, sorter.scope)
-            look = look_at(git, sorter.scope.pathspec)
-        if not look.is_plain or look.hidden or any(path.endswith(b"/") for path in look.others):
-            return None, look
-        tree = indexed()
-        found = sorter.sort_out(git, {entry.path for entry in look.changed} | look.others, careful=False)
-        if not any(found):
-            return Light(tree, {}), look
-        if index.stat().st_size < sorter.place.limits.large_index or not _are_few(found, sorter):
-            return None, look
-        return Light(*_exchange(git, sorter, tree, look=look, found=found)), look
-    except GitStopped:
-        raise
-    except GitError:  # conflicts, files that come and go: the longer way has an answer to each
-        return None, None
-
-
-def _are_few(found: Found, sorter: Sorter) -> bool:
-    """Whether it costs little to read them once more at every comparison."""
-    if sum(map(len, found)) > _FEW:
-        return False
-    sizes = 0
-    for path in found.added:
-        with suppress(OSError):
-            sizes += os.lstat(sorter.scope.absolute(path)).st_size
-    return sizes <= _FEW_BYTES
-
-
-def _exchange(git: Git, sorter: Sorter, tree: str, *, look: Look, found: Found) -> tuple[str, Overlay]:
-    """The tree brought up to what was found, and what was exchanged in it."""
-    start = len(sorter.scope.prefix)
-    paths = {entry.path for entry in look.changed} | look.others
-    with Beside() as beside:
-        folders = beside.start(read_folders, git, tree, [path[start:] for path in paths])
-        overlay = _read_few(sorter, look, found)
-    entries = {path[start:]: entry for path, entry in overlay.items()}
-    return exchange(git, folders(), entries, length=len(tree)), overlay
-
-
-def _read_few(sorter: Sorter, look: Look, found: Found) -> Overlay:
-    known = {
-        entry.path: Entry(entry.modes[0].encode(), entry.ids[0].encode())
-        for entry in look.changed
-        if entry.modes[0] != ABSENT
-    }
-    with small_index(sorter.repository, sorter.place.store) as small:
-        put_few(small, known, found)
-        return {**dict.fromkeys(found.removed), **dict.fromkeys(found.added), **read_entries(small)}
-
-
-_ATTEMPTS = 3
-_MOST_NESTED = 8
-_FLAGGED = re.compile(rb"(?:\A|\0)([a-zS]) \d+ [0-9a-f]+ \d\t([^\0]+)")
-_GITLINKS = re.compile(rb"(?:\A|\0)[A-Za-z?] 160000 ([0-9a-f]+) \d\t([^\0]+)")
-
-
-class SnapshotMaker:
-    """Makes snapshots of `folder`, the top of a repository or a folder below it."""
-
-    def __init__(self, git: Git, folder: Path, *, place: SnapshotPlace, depth: int = 0) -> None:
-        self._repository = git
-        self._place = place
-        self._depth = depth
-        self._plain = False
-        self.scope = Scope(git.top, folder, excluded=place.excluded)
-        self.sorter = Sorter(git, self.scope, place=place, nested=self._nested)
-
-    def staged(self, index: str | None = None) -> str:
-        """The tree of the user's index (or of another: git's for this commit) as it is; GitError where it is none."""
-        with small_index(self._repository, self._place.store) as git:
-            self._start(git, cast("Path", git.index), start=None, tree=None, index=index)
-            return write_tree(git, self.scope)
-
-    def make(self, *, start: Snapshot | None = None, tree: str | None = None, light: bool = False) -> Snapshot:
-        """Snapshot the disk as it is now and keep it under the place's label.
-
-        `start` is an earlier snapshot with its index; `tree` is one without, whose files stay in view even where git
-        ignores them by now. Without either the user's index is the start. `light`: the snapshot may have an overlay.
-        """
-        self._place.store.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own = self._place.store / f"snapshot-{short_token(16)}.index"
-        git = self._repository.with_index(own)
-        is_ours = start is not None or tree is not None
-        stamp = file_stamp(git.git_dir / "index")
-        try:
-            try:
-                self._start(git, own, start=start, tree=tree)
-                quick, look = light_tree(git, own, self.sorter) if light else (None, None)
-                self._plain = quick is not None
-                made = quick or Light(self._update(git, is_ours=is_ours, look=look), {})
-                self._keep(git, made.tree)
-            except GitStopped:
-                raise
-            except GitError as error:  # the index or its tree may be damaged: a tree is the next best start
-                own.unlink(missing_ok=True)
-                self._start_afresh(git, tree)
-                made = Light(self._update(git, is_ours=is_ours), {})
-                self._keep(git, made.tree)
-                self._place.notes.append(f"git's index could not be used ({error}); the comparison read every file")
-            if self._place.label is not None:
-                let_settle(git)
-        except BaseException:
-            own.unlink(missing_ok=True)
-            raise
-        finally:
-            Path(f"{own}.lock").unlink(missing_ok=True)
-        return Snapshot(made.tree, own, self._plain, made.overlay, git.heeds_modes, stamp)
-
-    def _start(
-        self, git: Git, own: Path, *, start: Snapshot | None, tree: str | None, index: str | None = None
-    ) -> None:
-        if start is not None:
-            _copy(start.index_file, own)  # with its time: git tells by it which entries it must read again
-            lay_over(git, start.overlay)
-            return
-        try:
-            _copy(Path(index or git.git_dir / "index"), own)
-        except FileNotFoundError:  # nothing was ever added
-            self._start_afresh(git, tree)
-            return
-        if tree is not None:
-            git.run("read-tree", "--reset", self._wrapped(git, tree))
-        elif self.scope.prefix:  # a conflict outside of the workspace would keep a tree from being written
-            unmerged = git.run("ls-files", "--unmerged", "-z").split(b"\0")
-            outside = {entry.split(b"\t", 1)[1] for entry in unmerged if entry}
-            outside = {path for path in outside if not path.startswith(self.scope.prefix)}
-            if outside:
-                git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(outside))
-
-    def _start_afresh(self, git: Git, tree: str | None) -> None:
-        git.run("read-tree", "--empty")
-        with suppress(GitError):  # no commit yet: everything is untracked
-            git.run("read-tree", self._wrapped(git, tree) if tree is not None else "HEAD")
-
-    def _wrapped(self, git: Git, tree: str) -> str:
-        """The tree of the whole repository in which the workspace's folder has the tree `tree`."""
-        for name in reversed(self.scope.prefix.split(b"/")[:-1]):
-            tree = git.run("mktree", "-z", stdin=b"040000 tree %s\t%s\0" % (tree.encode(), name)).decode().strip()
-        return tree
-
-    def _update(self, git: Git, *, is_ours: bool, look: Look | None = None) -> str:
-        """Bring the index up to the disk and write its tree; `look` is what was seen just now."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                self._take_in(git, is_ours=is_ours, careful=attempt > 0, look=look)
-                break
-            except GitStopped:
-                raise
-            except GitError:  # files come and go while we look
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                look = None
-        return write_tree(git, self.scope)
-
-    def _take_in(self, git: Git, *, is_ours: bool, careful: bool, look: Look | None = None) -> None:
-        look = look or look_at(git, self.scope.pathspec)
-        self._plain = look.is_plain
-        gitlinks: dict[bytes, str] = {}
-        entries: list[bytes] = []
-        if not look.is_plain:
-            known = git.run("ls-files", "-z", "-v", "-s", *self.scope.pathspec)
-            self._clear_flags(git, known)
-            gitlinks = {path: commit.decode() for commit, path in _GITLINKS.findall(known)}
-            entries, dropped = self._follow_gitlinks(gitlinks, is_ours=is_ours)
-            if dropped:
-                git.run("update-index", "-z", "--force-remove", "--stdin", stdin=listed(dropped))
-            look = look_at(git, self.scope.pathspec, is_plain=True)
-        paths = {entry.path for entry in look.changed} | look.others | look.hidden
-        if is_ours:
-            paths |= forced(git, self.scope.pathspec)
-        found = self.sorter.sort_out(git, paths - gitlinks.keys(), careful=careful)
-        self._plain = self._plain and not any(entry.startswith(b"160000 ") for entry in found.entries)
-        put(git, found)
-        if entries:
-            git.run("update-index", "-z", "--replace", "--index-info", stdin=listed(entries))
 
     def _clear_flags(self, git: Git, known: bytes) -> None:
         """Flags by which the user's index asks git not to look must not hide what an agent did."""
@@ -430,6 +427,13 @@ def _copy(source: Path, target: Path) -> None:
         facts = os.fstat(file.fileno())
         target.write_bytes(file.read())
     os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def _is_folder(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _is_empty_folder(path: bytes) -> bool:

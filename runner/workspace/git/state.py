@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from runner.gate.criterion import Harm, HarmKind
 from runner.workspace.git.refs import common_dir
-from runner.workspace.git.repository import Git, GitError
+from runner.workspace.git.repository import Git, GitError, Stopper
 from tracer.clock import now_epoch_ms
 from tracer.statedir import user_state_folder
 
@@ -226,6 +226,12 @@ def kept_folder(common: Path, *, state_dir: Path) -> Path:
     if place.is_absolute() and _device(place) == _device(common):
         return place
     return state_dir / "control" / "repositories" / name
+
+
+def kept_copy(state: GitState, *, state_dir: Path, stopper: Stopper | None = None) -> Git | None:
+    """The kept copy of a repository, where there is one."""
+    copy = kept_folder(Path(state.common), state_dir=state_dir) / "git"
+    return Git(copy, Path(state.top), stopper=stopper) if (copy / "HEAD").exists() else None
 
 
 def _device(path: Path) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from runner.core.state import TaskState
 from runner.core.steps import Judge
-from runner.effects_port import Begun, Changed, Place
+from runner.effects_port import Changed
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.gate.criterion import Models, Verdict
 from runner.isolation.isolation_port import Conflict, Merged
@@ -54,6 +55,7 @@ class MemoryEffects:
     def __init__(self, world: MemoryWorld, subtask_id: str | None) -> None:
         self.world = world
         self.subtask_id = subtask_id
+        self.workspace = f"/memory/{subtask_id}" if subtask_id else "/project"
 
     def folder(self) -> dict[str, bytes]:
         isolation = self.world.isolation
@@ -112,25 +114,27 @@ class MemoryEffects:
     async def interrupted(self, request: LlmRequest, session_ref: str | None, *, since_ms: int) -> None:
         """No session was left."""
 
-    def apart(self, state: TaskState) -> MemoryPlaces:
+    async def isolation(self, state: TaskState) -> MemoryPlaces:
         return MemoryPlaces(self.world)
+
+    def within(self, folder: Path) -> MemoryEffects:
+        return self.world.here(folder.name)
 
 
 class MemoryPlaces:
-    """The port `Apart` over the world."""
+    """The isolation port over the world, which notes what was handed over and closed."""
+
+    why = ""
 
     def __init__(self, world: MemoryWorld) -> None:
         self._world = world
         self.parallel = world.parallel
 
-    async def begin(self, *, branch: str) -> Begun:
-        await self._world.isolation.begin(branch=branch)
-        return Begun("worktrees" if self.parallel else "direct")
+    async def begin(self, *, branch: str = "") -> str:
+        return await self._world.isolation.begin(branch=branch)
 
-    async def open(self, subtask_id: str, *, fresh: bool) -> Place:
-        isolation = self._world.isolation
-        folder = await isolation.open(subtask_id, fresh=fresh)
-        return Place(self._world.here(subtask_id), str(folder))
+    async def open(self, subtask_id: str, *, fresh: bool = False) -> Path:
+        return await self._world.isolation.open(subtask_id, fresh=fresh)
 
     async def merge(self, subtask_id: str) -> Merged | Conflict:
         return await self._world.isolation.merge(subtask_id)
@@ -138,15 +142,14 @@ class MemoryPlaces:
     async def merged(self) -> tuple[str, ...] | None:
         return await self._world.isolation.merged()
 
-    async def whole(self) -> Place:
-        folder = await self._world.isolation.whole()
-        return Place(self._world.here("whole"), str(folder))
+    async def whole(self) -> Path:
+        return await self._world.isolation.whole()
 
-    async def hand_over(self, *, branch: str) -> Merged | Conflict:
+    async def apply(self, *, branch: str = "") -> Merged | Conflict:
         self._world.handed.append(branch)
         return await self._world.isolation.apply(branch=branch)
 
-    async def close(self, *, keep_results: bool) -> None:
+    async def close(self, *, keep_results: bool = False) -> None:
         self._world.closed.append(keep_results)
         await self._world.isolation.close(keep_results=keep_results)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.core.request import Request
-from runner.effects import make_effects
+from runner.effects import TaskEffects
 from runner.executors.scripted import ScriptedExecutor
 from runner.supervisor import Supervisor
 from tests.runner.workspace.support import git, repository
@@ -63,7 +63,7 @@ def supervisor(project: Path) -> Supervisor:
     def executor(request: Request) -> ScriptedExecutor:
         return ScriptedExecutor(Path(request.executor.script or ""), state_dir=state_dir.root)
 
-    return Supervisor(state_dir, make_executor=executor, make_effects=make_effects)
+    return Supervisor(state_dir, make_executor=executor, make_effects=TaskEffects)
 
 
 def request(project: Path, **changes: Any) -> Request:

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.workspace.changes import Limits
 from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, write
 
 
-def opened(folder: Path, limits: Limits | None = None) -> Workspace:
-    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs(), limits=limits)
+def opened(folder: Path) -> Workspace:
+    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs())
 
 
 def let_pass() -> None:
@@ -56,7 +55,7 @@ async def test_what_was_unknown_before_is_still_compared_and_missed_when_it_goes
     write(project / "mine/too.py", "t = 1\n")
     write(project / "mine/gone.py", "g = 1\n")
     let_pass()
-    workspace = opened(project, Limits(large_index=0))
+    workspace = opened(project)
     base = await workspace.baseline("t")
     assert (await workspace.changes(base)).paths == ()
     write(project / "sub/mine.py", "m = 2\n")

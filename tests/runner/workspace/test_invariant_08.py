@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.workspace.changes import Limits
 from runner.workspace.workspace import open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, tree_in, write
 
@@ -33,7 +32,6 @@ _AGENT_GIT = st.sampled_from(
 )
 
 # From which size on an index is too large to be written again: every one, or none of these.
-_LARGE_INDEX = st.sampled_from([0, 1 << 20])
 
 
 def _perform(folder: Path, operation: tuple[str, str, object]) -> None:
@@ -125,11 +123,8 @@ def _agents_git(folder: Path, what: str) -> None:
             return
 
 
-async def _check(
-    root: Path, *, with_git: bool, before: list, after: list, agent: str, restart: bool, large_index: int = 1 << 20
-) -> None:
+async def _check(root: Path, *, with_git: bool, before: list, after: list, agent: str, restart: bool) -> None:
     folder = root / "project"
-    limits = Limits(large_index=large_index)
     if with_git:
         repository(folder, {"a": "1\n", "b/keep": "k\n", "c.py": "c = 1\n"})
     else:
@@ -138,7 +133,7 @@ async def _check(
     for operation in before:
         _perform(folder, operation)
     blobs = MemoryBlobs()
-    workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=blobs, limits=limits)
+    workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=blobs)
     time.sleep(0.01)  # from here on the file system's clock shows another time: folders may be trusted
     base = await workspace.baseline("task-001/0")
     assert base.startswith("git:" if with_git else "manifest:sha256:")
@@ -152,7 +147,7 @@ async def _check(
             _agents_git(folder, agent)
     now = _truth(folder)
     if restart:
-        workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=blobs, limits=limits)
+        workspace = open_workspace(folder, state_dir=state_dir(folder), blobs=blobs)
     changes = await workspace.changes(base)
     expected = {
         name: "added" if name not in then else "deleted" if name not in now else "modified"
@@ -167,11 +162,10 @@ async def _check(
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(before=_OPERATIONS, after=_OPERATIONS, agent=_AGENT_GIT, restart=st.booleans(), large_index=_LARGE_INDEX)
-def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_repository(before, after, agent, restart, large_index):
+@given(before=_OPERATIONS, after=_OPERATIONS, agent=_AGENT_GIT, restart=st.booleans())
+def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_repository(before, after, agent, restart):
     with tempfile.TemporaryDirectory() as folder:
-        options = {"agent": agent, "restart": restart, "large_index": large_index}
-        asyncio.run(_check(Path(folder), with_git=True, before=before, after=after, **options))
+        asyncio.run(_check(Path(folder), with_git=True, before=before, after=after, agent=agent, restart=restart))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -190,11 +184,7 @@ def test_invariant_08_changes_are_the_truth_of_the_disk_without_git(before, afte
     agent=_AGENT_GIT,
     restart=st.booleans(),
     with_git=st.booleans(),
-    large_index=_LARGE_INDEX,
 )
-def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_long_campaign(
-    before, after, agent, restart, with_git, large_index
-):
+def test_invariant_08_changes_are_the_truth_of_the_disk_in_a_long_campaign(before, after, agent, restart, with_git):
     with tempfile.TemporaryDirectory() as folder:
-        options = {"agent": agent, "restart": restart, "large_index": large_index}
-        asyncio.run(_check(Path(folder), with_git=with_git, before=before, after=after, **options))
+        asyncio.run(_check(Path(folder), with_git=with_git, before=before, after=after, agent=agent, restart=restart))

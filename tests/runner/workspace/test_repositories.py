@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.workspace.changes import ComparisonError, Limits
+from runner.workspace.changes import ComparisonError
 from runner.workspace.git.refs import release_baselines
 from runner.workspace.git.repository import listed_files
 from runner.workspace.workspace import Workspace, open_workspace
@@ -22,8 +22,8 @@ from tracer.errors import PmError
 from tracer.statedir import user_state_folder
 
 
-def opened(folder: Path, limits: Limits | None = None) -> Workspace:
-    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs(), limits=limits)
+def opened(folder: Path) -> Workspace:
+    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs())
 
 
 @pytest.fixture
@@ -168,7 +168,6 @@ def _empty_repository(nested: Path) -> None:
     nested.mkdir()
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(large_index=0)], ids=["small", "large"])
 @pytest.mark.parametrize(
     ("do", "kinds"),
     [
@@ -178,10 +177,10 @@ def _empty_repository(nested: Path) -> None:
         (_empty_repository, {"nested": "deleted"}),
     ],
 )
-async def test_a_repository_inside_is_compared_where_the_outer_one_knows_of_none(tmp_path, do, kinds, limits):
+async def test_a_repository_inside_is_compared_where_the_outer_one_knows_of_none(tmp_path, do, kinds):
     folder = repository(tmp_path / "outer", {"a.py": "a = 1\n"})
     repository(folder / "nested", {"n.py": "n = 1\n"})
-    workspace = opened(folder, limits)
+    workspace = opened(folder)
     base = await workspace.baseline("t")
     assert (await workspace.changes(base)).paths == ()
     do(folder / "nested")
@@ -229,10 +228,9 @@ _HIDING = [
 ]
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(large_index=0)], ids=["small", "large"])
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 @pytest.mark.parametrize(("setting", "do", "kinds"), _HIDING, ids=lambda part: part if isinstance(part, str) else "")
-async def test_no_setting_hides_a_change(project, setting, do, kinds, when, limits):
+async def test_no_setting_hides_a_change(project, setting, do, kinds, when):
     (project / "link").symlink_to("a.py")
     git(project, "add", "link")
     git(project, "commit", "-qm", "link")
@@ -240,7 +238,7 @@ async def test_no_setting_hides_a_change(project, setting, do, kinds, when, limi
     write(project / "a.py", "a = 'mine'\n")
     if when == "before":
         git(project, "config", *setting.split("="))
-    workspace = opened(project, limits)
+    workspace = opened(project)
     base = await workspace.baseline("t")
     git(project, "config", *setting.split("="))
     do(project)
@@ -301,8 +299,7 @@ async def test_known_files_behind_an_ignored_link_that_leads_in_a_circle_are_del
 
 @pytest.mark.parametrize("where", ["", "nested"])
 @pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("limits", [Limits(), Limits(large_index=0)], ids=["small", "large"])
-async def test_an_ignored_file_that_the_agent_adds_by_force_is_compared(project, limits, restart, where):
+async def test_an_ignored_file_that_the_agent_adds_by_force_is_compared(project, restart, where):
     folder = repository(project / where, {"n.py": "n = 1\n", ".gitignore": "*.log\n"}) if where else project
     for name in ("known.log", "gone.log"):
         write(folder / name, "k\n")
@@ -310,13 +307,13 @@ async def test_an_ignored_file_that_the_agent_adds_by_force_is_compared(project,
     git(folder, "commit", "-qm", "logs")
     (folder / "gone.log").unlink()
     write(folder / "other.log", "o\n")
-    workspace = opened(project, limits)
+    workspace = opened(project)
     base = await workspace.baseline("t")
     write(folder / "new.log", "n\n")
     write(folder / "gone.log", "back\n")
     git(folder, "add", "-f", "new.log")
     git(folder, "commit", "-qm", "the agent's")
-    looked = opened(project, limits) if restart else workspace
+    looked = opened(project) if restart else workspace
     kinds = {Path(where, name).as_posix(): "added" for name in ("gone.log", "new.log")}
     assert kinds_of(await looked.changes(base)) == kinds
 

@@ -1,27 +1,19 @@
-"""A large index is not written again for a few files: what then lies beside it counts as if it stood in it."""
+"""What was changed, added and removed before a task is where it starts from, whatever kind of index the user has."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from runner.workspace.changes import Limits
-from runner.workspace.git.entries import Entry, exchange, read_folders
-from runner.workspace.git.repository import GitError, find_repository
 from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, tree_in, write
 
-_EVERY_INDEX = Limits(large_index=0)
 
-
-def opened(folder: Path, limits: Limits = _EVERY_INDEX) -> Workspace:
-    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs(), limits=limits)
+def opened(folder: Path) -> Workspace:
+    return open_workspace(folder, state_dir=state_dir(folder), blobs=MemoryBlobs())
 
 
 @pytest.fixture
@@ -41,24 +33,16 @@ def listed(folder: Path, base: str) -> list[str]:
     return git(folder, "ls-tree", "-r", "--name-only", tree_in(base)).split()
 
 
-async def test_the_baseline_is_the_same_tree_as_one_that_was_made_through_an_index(project):
+async def test_the_baseline_holds_the_files_as_they_lie_on_disk_and_leaves_the_users_index_alone(project):
     index = project / ".git" / "index"
     before = index.read_bytes()
-    light = await opened(project).baseline("light/0")
-    assert light == await opened(project, Limits()).baseline("whole/0")
-    assert listed(project, light) == ["a.py", "sub/b.py", "sub/deep/c.py", "sub/deep/mine.py"]
+    base = await opened(project).baseline("task/0")
+    assert listed(project, base) == ["a.py", "sub/b.py", "sub/deep/c.py", "sub/deep/mine.py"]
     assert index.read_bytes() == before
     assert not list((project / ".pm-orchestrator/control/workspace").glob("changed-*"))
 
 
-async def test_the_kept_index_is_the_users_own_and_was_not_written_again(project):
-    base = await opened(project).baseline("t")
-    kept = project / ".pm-orchestrator/control/workspace" / f"base-{tree_in(base)}.index"
-    assert kept.read_bytes() == (project / ".git" / "index").read_bytes()
-
-
-@pytest.mark.parametrize("limits", [_EVERY_INDEX, Limits()])
-async def test_the_index_of_the_newest_baseline_is_kept_however_old_the_users_is(project, limits):
+async def test_the_index_of_the_newest_baseline_is_kept_however_old_the_users_is(project):
     os.utime(project / ".git" / "index", (1e9, 1e9))
     kept = set()
     for number in range(12):
@@ -67,7 +51,7 @@ async def test_the_index_of_the_newest_baseline_is_kept_however_old_the_users_is
             git(project, "checkout", "-q", "--", ".")  # nothing is changed: the index is the user's in any case
             git(project, "clean", "-qfd")
             os.utime(project / ".git" / "index", (1e9, 1e9))
-        base = await opened(project, limits).baseline(f"t/{number}")
+        base = await opened(project).baseline(f"t/{number}")
         kept = {path.name for path in (project / ".pm-orchestrator/control/workspace").glob("base-*.index")}
         assert f"base-{tree_in(base)}.index" in kept
     assert len(kept) == 8
@@ -122,14 +106,15 @@ async def test_a_repository_that_came_meanwhile_is_followed_into(project):
     assert kinds_of(await workspace.changes(base)) == {"a.py": "modified", "sub/deep/inner.py": "added"}
 
 
-async def test_line_ends_that_the_index_decides_about_are_read_as_with_the_whole_index(project):
+async def test_line_ends_that_the_index_decides_about_are_those_that_git_would_commit(project):
     (project / "dos.txt").write_bytes(b"one\r\ntwo\r\n")
     git(project, "add", "dos.txt")
     git(project, "config", "core.autocrlf", "true")
     (project / "dos.txt").write_bytes(b"one\r\nthree\r\n")
     (project / "new.txt").write_bytes(b"one\r\n")
-    light = await opened(project).baseline("light/0")
-    assert light == await opened(project, Limits()).baseline("whole/0")
+    base = await opened(project).baseline("task/0")
+    git(project, "add", "-A", "--", ".", ":!.pm-orchestrator")
+    assert tree_in(base) == git(project, "write-tree").strip()
 
 
 @pytest.mark.torture
@@ -138,9 +123,6 @@ async def test_many_files_are_written_into_the_index_at_once(project):
         write(project / f"many/{number}.txt", str(number))
     workspace = opened(project)
     base = await workspace.baseline("t")
-    tree = tree_in(base)
-    kept = project / ".pm-orchestrator/control/workspace" / f"base-{tree}.index"
-    assert kept.read_bytes() != (project / ".git" / "index").read_bytes()
     assert len(listed(project, base)) == 604
     write(project / "many/7.txt", "other")
     assert (await workspace.changes(base)).paths == ("many/7.txt",)
@@ -165,57 +147,11 @@ async def test_the_users_kind_of_index_makes_no_difference_and_stays_as_it_is(pr
     index = project / ".git" / "index"
     before = index.read_bytes()
     workspace = opened(project)
-    base = await workspace.baseline("light/0")
-    assert base == await opened(project, Limits()).baseline("whole/0")
+    base = await workspace.baseline("task/0")
     write(project / "a.py", "a = 2\n")
     write(project / "sub/b.py", "b = 2\n")
     assert kinds_of(await workspace.changes(base)) == {"a.py": "modified", "sub/b.py": "modified"}
     assert index.read_bytes() == before
-
-
-_PATHS = st.sampled_from([b"a", b"a.b", b"a/x", b"a/x/y", b"a0", b"b", b"b/c/d/e", b"b/c/f", "é/ü".encode(), b"z z/q"])
-_BLOBS = st.sampled_from([(b"100644", b"1\n"), (b"100755", b"1\n"), (b"120000", b"a"), (b"100644", b"2\n")])
-
-
-def _free_of_conflicts(paths: dict[bytes, tuple[bytes, bytes]]) -> bool:
-    return not any(other.startswith(path + b"/") for path in paths for other in paths)
-
-
-def _index_tree(folder: Path, entries: dict[bytes, Entry]) -> str:
-    git(folder, "read-tree", "--empty")
-    lines = [b"%s %s\t%s\0" % (entry.mode, entry.id, path) for path, entry in entries.items()]
-    git(folder, "update-index", "-z", "--index-info", stdin=b"".join(lines))
-    return git(folder, "write-tree").strip()
-
-
-@pytest.mark.torture
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    before=st.dictionaries(_PATHS, _BLOBS, max_size=8).filter(_free_of_conflicts),
-    after=st.dictionaries(_PATHS, _BLOBS, max_size=8).filter(_free_of_conflicts),
-    form=st.sampled_from(["sha1", "sha256"]),
-)
-def test_a_tree_with_entries_exchanged_is_the_tree_that_an_index_would_give(before, after, form):
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        git(folder, "init", "-q", f"--object-format={form}")
-        blobs: dict[bytes, bytes] = {}
-        for _mode, content in [*before.values(), *after.values()]:
-            blobs[content] = git(folder, "hash-object", "-w", "--stdin", stdin=content).strip().encode()
-        first, second = (
-            {path: Entry(mode, blobs[content]) for path, (mode, content) in side.items()} for side in (before, after)
-        )
-        base, wanted = _index_tree(folder, first), _index_tree(folder, second)
-        differing = {path: second.get(path) for path in first.keys() | second.keys()}
-        repo = find_repository(folder)
-        assert repo is not None
-        folders = read_folders(repo, base, [*differing, b"not/there"])
-        if second:
-            assert exchange(repo, folders, differing, length=len(base)) == wanted
-            git(folder, "fsck", "--strict", "--no-dangling")
-        elif differing:
-            with pytest.raises(GitError, match="nothing is left"):
-                exchange(repo, folders, differing, length=len(base))
 
 
 async def test_a_folder_whose_name_has_a_line_break_is_compared_through_an_index(project):
@@ -231,17 +167,6 @@ async def test_a_folder_whose_name_ends_in_a_carriage_return_is_not_taken_for_th
     base = await opened(project).baseline("t")
     files = git(project, "ls-tree", "-r", "-z", "--name-only", tree_in(base)).split("\0")
     assert [path for path in files if "\r" in path] == ["sub\r/x.py"]
-
-
-@pytest.mark.parametrize("lost", ["", "sub"])
-def test_a_tree_of_which_a_folder_is_lost_is_not_taken_for_a_smaller_one(project, lost):
-    tree = git(project, "rev-parse", "HEAD^{tree}").strip()
-    name = git(project, "rev-parse", "HEAD^{tree}").strip()
-    (project / ".git" / "objects" / name[:2] / name[2:]).unlink()
-    repo = find_repository(project)
-    assert repo is not None
-    with pytest.raises(GitError, match="has lost"):
-        read_folders(repo, tree, [b"sub/deep/mine.py"])
 
 
 async def test_an_index_that_knows_a_tree_which_the_repository_has_lost_is_written_again(project):

@@ -236,11 +236,13 @@ def _below_names(lines: Callable[[bytes], Iterator[tuple[int, int]]]) -> Callabl
     def ranges(data: bytes) -> Iterator[tuple[int, int]]:
         at = 0
         for start, end in lines(data):
-            first, at = line_above(data, at, start), end
+            # Below a name they may have come already: a line that came twice would lead back to other places.
+            first, at = line_above(data, at, start) if start > at else at, max(at, end)
             if data[end - 1 : end] in _OPENS and data[end + 1 : end + 2] in {b" ", b"\t"}:
                 at = data.find(b"\n", end + 1)
                 at = len(data) if at < 0 else at
-            yield first, at
+            if at > first:
+                yield first, at
 
     return ranges
 

@@ -304,10 +304,17 @@ def test_lines_around_a_continued_secret_hide_no_part_of_it(redactor: ProjectRed
     assert key[72:84] not in redacted
 
 
+def test_lines_below_names_do_not_move_what_stands_behind_them(redactor: ProjectRedactor) -> None:
+    names = "a=%41+b%20c+dd:\n  b=%41+c%20d+ee\n" * 3
+    redacted, _ = redactor.redact_text(f"{names}text=the%20password+is%3A+hunter%3D22Xk9+ok\nthe next line\n")
+    assert "22Xk9" not in redacted
+    assert redacted.endswith("+ok\nthe next line\n")
+
+
 PIECES = st.lists(
     st.sampled_from([
         "\x1b[31m", "\x1b]0;t\x07", "\x1b", "a\b", "&amp;", "&#65;", "&", "<b>", "</b>", "<", "<!-- c -->", "%41", "%",
-        "\\n", "\\u0041", "\\101", "\\", "\\x5c", "_", ".", "\\\n", "=\n", "\r\n", "\n",
+        "\\n", "\\u0041", "\\101", "\\", "\\x5c", "_", ".", "\\\n", "=\n", "\r\n", "\n", ":", "\n  ",
         "x" * 59, "y" * 80, "Ab1" * 4, " ", "\0",
         "\u200b", "\u00ad", "é",
     ]),

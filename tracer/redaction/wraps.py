@@ -25,8 +25,12 @@ _SIZES: Final = _WIDTHS | {width + 1 for width in _WIDTHS}  # with a carriage re
 _SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
 _MAIL: Final = 76
 _INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
+_INDENT_AT_ONCE: Final = rb" {2,}+|[ ]*+\t[ \t]*+"  # likewise, in a time that grows with its length
 _REST: Final = rb"%s(\r?\n(?:%s)?)(%s{6,})[\"'=]{0,3}\r?(?:\n|\z)" % (_SIGN, _INDENT, _SIGN)
-_JOINED = of_bytes(rb"[^\n]{39}%s|(%s|%s|%s)|%s" % (_REST, CONTINUED, _FRAMED, _ADDED, _STRINGS))
+_EACH: Final = rb"[^\n]{39}%s|(%s|%s|%s)|%s" % (_REST, CONTINUED, _FRAMED, _ADDED, _STRINGS)
+# RE2 tells where one begins, in a third of the time that it takes to tell the groups too.
+_JOINED = of_bytes(re.sub(rb"\((?!\?)", b"(?:", _EACH))
+_GROUPS: Final = re.compile(_EACH.replace(_INDENT, _INDENT_AT_ONCE).replace(rb"\z", rb"\Z"))
 KEY: Final = "wraps"
 PATTERNS: Final[Mapping[Key, str]] = {
     KEY: b"|".join((_REST, CONTINUED, _FRAMED, _ADDED, rb"[\"'][ \t]*\r?\n[ \t]*[\"']")).decode("ascii")
@@ -57,8 +61,8 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Iter
     soft: _Joins = {}  # as in mail; base64 ends so as well
     guessed: _Joins = {}
     lone_ones: _Joins = {}
-    match = _JOINED.search(data) if called is None or KEY in called else None
-    while match is not None:
+    found = _JOINED.search(data) if called is None or KEY in called else None
+    while found is not None and (match := _GROUPS.match(data, found.start())) is not None:
         lone = match.span(1)
         start, end = lone if lone[0] >= 0 else max(match.span(3), match.span(4))
         if data[start] == _FRAME:
@@ -71,7 +75,7 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Iter
                 folded[end - 1] = start, indent.end()
         elif _NO_WORD.search(data, *match.span(2)) is not None:
             lone_ones[data.find(b"\n", start)] = start, end
-        match = _JOINED.search(data, end - 1)  # that line's end begins the next line
+        found = _JOINED.search(data, end - 1)  # that line's end begins the next line
     full = _full_lines(data) if widths else {}
     # What goes on itself is no rest of the line before.
     guessed |= {at: reach for at, reach in lone_ones.items() if data.find(b"\n", reach[1]) not in full} | full
@@ -157,7 +161,7 @@ def _likely(lines: list[bytes], lengths: list[int], *, texts: bool, told: bool) 
             yield number, size
         if line[:1] == b'"' and size - 1 in _SIZES and (not number or lines[number - 1].endswith(b"\0")):
             yield number, size - 1
-        if told and b'":' in line and (size := _behind(line)) in _SIZES:
+        if told and (size := _behind(line)) in _SIZES:
             yield number, size
 
 

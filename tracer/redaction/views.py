@@ -40,6 +40,7 @@ _SPARSE = 60  # bytes for one escape: from here on one by one is quicker
 _HEAD = 16_384  # enough to tell whether most lines hold escapes
 _PART = 8192  # bytes that are decoded together: as much is laid for each find
 _REACHING: Final = frozenset({b"\\", b"=", b"^", b"`"})  # before a line's end: it may be part of an escape
+_ENDS_CONTINUED: Final = tuple(sign + returns for sign in _REACHING for returns in (b"", b"\r", b"\r\r"))
 _HELD = re.compile(rb"\x01+")
 _OPENS: Final = frozenset({b":", b"|", b">", b"-", b"+"})  # at a line's end: what it names stands below
 
@@ -263,15 +264,18 @@ def _cuts(text: bytes) -> Iterator[int]:
 
 
 def _lines_with(
-    *signs: bytes, holds: Callable[..., object] | None = None
+    *signs: bytes, holds: Callable[..., object] | None = None, continued: bool = False
 ) -> Callable[[bytes], Iterator[tuple[int, int]]]:
-    """The lines that hold one of `signs` and of which `holds` is true, as ranges; those that follow on are one."""
+    """The lines that hold one of `signs` and of which `holds` is true, as ranges; those that follow on are one.
+
+    `continued`: and those that go on in the next one, with it.
+    """
 
     def lines(data: bytes) -> Iterator[tuple[int, int]]:
         here = [sign for sign in signs if sign in data]
         head = data[:_HEAD]
-        if 10 * sum(map(head.count, here)) > head.count(b"\n"):
-            yield from _held(data, here, holds)
+        if continued or 10 * sum(map(head.count, here)) > head.count(b"\n"):
+            yield from _held(data, here, holds, continued=continued)
             return
         ends = set()
         for sign in here:
@@ -313,7 +317,9 @@ def _below_names(lines: Callable[[bytes], Iterator[tuple[int, int]]]) -> Callabl
     return ranges
 
 
-def _held(data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | None) -> Iterator[tuple[int, int]]:
+def _held(
+    data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | None, *, continued: bool
+) -> Iterator[tuple[int, int]]:
     """As `_lines_with`; quicker where many lines hold a sign."""
     lines = data.split(b"\n")
     held = bytearray(len(lines))
@@ -323,6 +329,9 @@ def _held(data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | No
     if holds is not None:
         for at in list(compress(count(), held)):
             held[at] = bool(holds(lines[at]))
+    if continued:
+        for at in list(compress(count(), map(bytes.endswith, lines[:-1], repeat(_ENDS_CONTINUED)))):
+            held[at] = held[at + 1] = True
     ends = list(accumulate(map(len, lines)))
     for match in _HELD.finditer(held):
         first, last = match.start(), match.end() - 1
@@ -456,6 +465,7 @@ def _has_widthless(data: bytes) -> bool:
 
 
 _CONTROLS: Final = (_SEQUENCE, _SHOWN, _WIDTHLESS)
+_IN_LINES: Final = (*_CONTROLS, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)
 _ALL: Final = (*_CONTROLS, CONTINUED, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)
 _CONTROL: Final = re.compile(rb"\x1b|\x08|\^\[\[|" + _WIDTHLESS)
 _CONTROL_SIGNS: Final = (b"\x1b", b"\b", b"^[[")
@@ -534,10 +544,10 @@ def any_view(data: bytes, called: Called | None = None) -> Undone | None:
     if not _calls(called, "any") or _ESCAPES_QUICK.search(data) is None:
         return None
     escape = _here(data, *_ALL)
-    lines = _lines_around(_ESCAPES_QUICK)
-    if not _goes_on(data):
-        signs = [sign for sign in _ANY_SIGNS if data.find(sign) >= 0]
-        lines = _lines_with(*signs, *(_WIDE_SIGNS if _has_widthless(data) else ()), holds=escape.search)
+    signs = [sign for sign in _ANY_SIGNS if data.find(sign) >= 0]
+    if _has_widthless(data):
+        signs += _WIDE_SIGNS
+    lines = _lines_with(*signs, holds=_here(data, *_IN_LINES).search, continued=_goes_on(data))
     return Undone(data, lines, escape, _undone, lambda text: _replaced(text, escape, _OF_ANY))
 
 
@@ -564,7 +574,9 @@ _OF_ANY: Final = _Table(_undone)
 
 def joined_views(data: bytes, called: Called | None = None, *, widths: bool = True) -> Iterator[View]:
     """Lines that were one before they were wrapped, in each way in which they may have been."""
-    return (_rewritten(data, changes) for changes in joined(data, called, widths=widths))
+    for pieces, origins, _ in joined(data, called, widths=widths):
+        starts = list(accumulate(map(len, pieces[:-1]), initial=0))
+        yield View(b"".join(pieces), starts, origins)
 
 
 Layer = View | Undone | Runs

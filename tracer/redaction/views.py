@@ -201,7 +201,7 @@ class Undone:
     @cached_property
     def data(self) -> bytes:
         """The decoded text."""
-        text = self._shown.data
+        text = self._text
         at = 0
         decoded: list[bytes] = []
         for end in _cuts(text):
@@ -231,8 +231,8 @@ class Undone:
     def part(self, number: int) -> View:
         """A part of the text, decoded escape by escape: it is laid only where something was found."""
         if number not in self._parts:
-            end = self._cuts[number + 1] if number + 1 < len(self._cuts) else len(self._shown.data)
-            self._parts[number] = self._rewritten(self._shown.data[self._cuts[number] : end])
+            end = self._cuts[number + 1] if number + 1 < len(self._cuts) else len(self._text)
+            self._parts[number] = self._rewritten(self._text[self._cuts[number] : end])
         return self._parts[number]
 
     def _rewritten(self, part: bytes) -> View:
@@ -240,8 +240,22 @@ class Undone:
         return _rewritten(part, ((*escape.span(), self._decode(escape[0])) for escape in escapes))
 
     @cached_property
-    def _shown(self) -> View:
+    def _text(self) -> bytes:
         """The lines that hold escapes, as they are."""
+        whole, at = self._whole, 0
+        pieces: list[bytes] = []
+        for start, end in self._lines(whole):
+            if start > at:
+                pieces.append(left_out(at, start))
+            pieces.append(whole[start:end])
+            at = end
+        if at < len(whole):
+            pieces.append(b"\n")
+        return b"".join(pieces)
+
+    @cached_property
+    def _shown(self) -> View:
+        """The same with the way back."""
         return _rewritten(self._whole, self._left_out())
 
     def _left_out(self) -> Iterator[tuple[int, int, bytes]]:

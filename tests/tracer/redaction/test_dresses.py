@@ -337,6 +337,7 @@ def test_a_view_knows_the_way_back_and_does_not_grow(data: bytes, part: int) -> 
             escapes = view._escape.finditer(view._shown.data)
             changes = ((*escape.span(), view._decode(escape[0])) for escape in escapes)
             one_by_one = collapsed(view._shown.data, changes)
+            assert view._text == view._shown.data
             assert view.data == one_by_one.data
             for at in range(len(view.data)):
                 assert view.original(at, at + 1) == view._shown.original(*one_by_one.original(at, at + 1))

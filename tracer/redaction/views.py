@@ -557,11 +557,13 @@ def any_view(data: bytes, called: Called | None = None) -> Undone | None:
     """One more level of everything that stands for something else, in one go."""
     if not _calls(called, "any") or _ESCAPES_QUICK.search(data) is None:
         return None
-    escape = _here(data, *_ALL)
     signs = [sign for sign in _ANY_SIGNS if data.find(sign) >= 0]
     if _has_widthless(data):
         signs += _WIDE_SIGNS
-    lines = _lines_with(*signs, holds=_here(data, *_IN_LINES).search, continued=_goes_on(data))
+    continued = _goes_on(data)
+    in_lines = _here(data, *_IN_LINES)
+    escape = _here(data, *_ALL) if continued else in_lines
+    lines = _lines_with(*signs, holds=in_lines.search, continued=continued)
     return Undone(data, lines, escape, _undone, lambda text: _replaced(text, escape, _OF_ANY))
 
 

@@ -30,12 +30,17 @@ _SIGN_ESCAPE = re.compile(rb"\\([!-/:-@\[-`{-~])")
 _NUL_ESCAPE = re.compile(rb"\\(?:u0000|u\{0+\}|U0{8}|x00|000)")
 _SIGNS = (b'"', b"n", b"/", b"b", b"f", b"r", b"t", b"'", b"e")
 _JSON_LINE_END = re.compile(rb"\\(?:[nr]|(?:u\{?|U000)0*[aAdD]|x0[aAdD]|01[25])")
+_NOT_SIMPLE = re.compile(rb"\\(?![bfnrt\"'])")
 _URL_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _URL_LINE_END = re.compile(rb"%0[aAdD]")
 _LAST_CODE = 0x10FFFF
 _SIMPLE = {b"b": b"\b", b"e": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_LOOKED_UP, _MOST_LOOKED_UP = 12, 4096  # bytes of an escape, and how many
 _SPARSE = 60  # bytes for one escape: from here on one by one is quicker
 _HEAD = 16_384  # enough to tell whether most lines hold escapes
+_PART = 8192  # bytes that are decoded together: as much is laid for each find
+_REACHING: Final = frozenset({b"\\", b"=", b"^", b"`"})  # before a line's end: it may be part of an escape
+_ENDS_CONTINUED: Final = tuple(sign + returns for sign in _REACHING for returns in (b"", b"\r", b"\r\r"))
 _HELD = re.compile(rb"\x01+")
 _OPENS: Final = frozenset({b":", b"|", b">", b"-", b"+"})  # at a line's end: what it names stands below
 
@@ -111,17 +116,45 @@ def _percent(escape: bytes) -> bytes:
     return binascii.unhexlify(escape[1:])
 
 
-def _of_json(match: re.Match[bytes]) -> bytes:
-    return _unescape(match[0])
+class _Table(dict[bytes, bytes]):
+    """What escapes stand for; those that come again are looked up, in a quarter of the time."""
+
+    def __init__(self, decode: Callable[[bytes], bytes]) -> None:
+        super().__init__()
+        self._decode = decode
+
+    def __missing__(self, escape: bytes) -> bytes:
+        decoded = self._decode(escape)
+        if len(escape) <= _LOOKED_UP and len(self) < _MOST_LOOKED_UP:
+            self[escape] = decoded
+        return decoded
+
+
+def _replaced(text: bytes, escape: re.Pattern[bytes], table: _Table) -> bytes:
+    """`text` with each match of `escape`, which is one group, replaced."""
+    parts = escape.split(text)
+    parts[1::2] = map(table.__getitem__, parts[1::2])
+    return b"".join(parts)
+
+
+@cache
+def _one_of(*patterns: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"(%s)" % b"|".join(patterns))
+
+
+_OF_JSON: Final = _Table(_unescape)
 
 
 def _json_at_once(text: bytes) -> bytes | None:
     """`text` with its escapes undone, many by replacing each kind in turn; None where that would not do."""
     if text.count(b"\\") * _SPARSE < len(text):
-        return _JSON_ESCAPE.sub(_of_json, text)
+        return _replaced(text, _one_of(_JSON_ESCAPE.pattern), _OF_JSON)
     if b"\0" in text:
         return None
-    text = text.replace(b"\\\\", b"\0")  # a pair of backslashes begins no other escape
+    text = text.replace(b"\\\\", b"\0").replace(b"\\/", b"/")  # a pair of backslashes begins no other escape
+    if _NOT_SIMPLE.search(text) is None:
+        # As a string of code, whose signs are bytes: in a third of the time.
+        return text.decode("unicode_escape").encode("latin-1").replace(b"\0", b"\\")
     for sign in _SIGNS:
         if b"\\" not in text:
             break
@@ -129,7 +162,7 @@ def _json_at_once(text: bytes) -> bytes | None:
     if b"\\" in text:
         if _NUL_ESCAPE.search(text) is not None:
             return None
-        text = _CODE_ESCAPE.sub(lambda match: _unescape(match[0]), _SIGN_ESCAPE.sub(rb"\1", text))
+        text = _replaced(_SIGN_ESCAPE.sub(rb"\1", text), _one_of(_CODE_ESCAPE.pattern), _OF_JSON)
     return text.replace(b"\0", b"\\")
 
 
@@ -151,6 +184,10 @@ class Undone:
         self._whole, self._lines, self._escape, self._decode = whole, _below_names(lines), escape, decode
         self._at_once = at_once
         self._line_end = line_end
+        # Where each part begins, in the shown lines and in the decoded text.
+        self._cuts: list[int] = []
+        self._starts: list[int] = []
+        self._parts: dict[int, View] = {}
 
     @property
     def wraps(self) -> bool:
@@ -164,48 +201,95 @@ class Undone:
     @cached_property
     def data(self) -> bytes:
         """The decoded text."""
-        pieces: list[bytes] = []
+        text = self._text
         at = 0
-        for start, end in self._lines(self._whole):
-            if start > at:
-                pieces.append(left_out(at, start))
-            pieces.append(self._whole[start:end])
+        decoded: list[bytes] = []
+        for end in _cuts(text):
+            part = text[at:end]
+            quick = self._at_once(part)
+            decoded.append(self._rewritten(part).data if quick is None else quick)
+            self._cuts.append(at)
             at = end
-        if at < len(self._whole):
-            pieces.append(b"\n")
-        quick = self._at_once(b"".join(pieces))
-        return self._view.data if quick is None else quick
+        self._starts.extend(accumulate(map(len, decoded), initial=0))
+        return b"".join(decoded)
 
     def original(self, start: int, end: int) -> tuple[int, int]:
         """As `View.original`."""
-        return self._view.original(start, end)
+        first, last = (bisect_right(self._starts, at, 1, len(self._cuts)) - 1 for at in (start, end - 1))
+        left, right = self._behind(first, start, end)
+        if last > first:
+            _, right = self._behind(last, self._starts[last], end)
+        return self._shown.original(left, right)
+
+    def _behind(self, number: int, start: int, end: int) -> tuple[int, int]:
+        """Where in the shown lines the range of the decoded text begins, and where its end in the same part lies."""
+        offset, cut = self._starts[number], self._cuts[number]
+        view = self.part(number)
+        left, right = view.original(start - offset, min(end - offset, len(view.data)))
+        return cut + left, cut + right
+
+    def part(self, number: int) -> View:
+        """A part of the text, decoded escape by escape: it is laid only where something was found."""
+        if number not in self._parts:
+            end = self._cuts[number + 1] if number + 1 < len(self._cuts) else len(self._text)
+            self._parts[number] = self._rewritten(self._text[self._cuts[number] : end])
+        return self._parts[number]
+
+    def _rewritten(self, part: bytes) -> View:
+        escapes = self._escape.finditer(part)
+        return _rewritten(part, ((*escape.span(), self._decode(escape[0])) for escape in escapes))
 
     @cached_property
-    def _view(self) -> View:
-        return _rewritten(self._whole, self._changes())
+    def _text(self) -> bytes:
+        """The lines that hold escapes, as they are."""
+        whole, at = self._whole, 0
+        pieces: list[bytes] = []
+        for start, end in self._lines(whole):
+            if start > at:
+                pieces.append(left_out(at, start))
+            pieces.append(whole[start:end])
+            at = end
+        if at < len(whole):
+            pieces.append(b"\n")
+        return b"".join(pieces)
 
-    def _changes(self) -> Iterator[tuple[int, int, bytes]]:
+    @cached_property
+    def _shown(self) -> View:
+        """The same with the way back."""
+        return _rewritten(self._whole, self._left_out())
+
+    def _left_out(self) -> Iterator[tuple[int, int, bytes]]:
         at = 0
         for start, end in self._lines(self._whole):
             if start > at:
                 yield at, start, left_out(at, start)
-            for match in self._escape.finditer(self._whole, start, end):
-                yield match.start(), match.end(), self._decode(match[0])
             at = end
         if at < len(self._whole):
             yield at, len(self._whole), b"\n"
 
 
+def _cuts(text: bytes) -> Iterator[int]:
+    """Line ends that no escape reaches over, each some way behind the one before, and the end."""
+    at = 0
+    while (at := text.find(b"\n", at + _PART) + 1) > 0:
+        if at < len(text) and text[max(at - 4, 0) : at - 1].rstrip(b"\r")[-1:] not in _REACHING:
+            yield at
+    yield len(text)
+
+
 def _lines_with(
-    *signs: bytes, holds: Callable[..., object] | None = None
+    *signs: bytes, holds: Callable[..., object] | None = None, continued: bool = False
 ) -> Callable[[bytes], Iterator[tuple[int, int]]]:
-    """The lines that hold one of `signs` and of which `holds` is true, as ranges; those that follow on are one."""
+    """The lines that hold one of `signs` and of which `holds` is true, as ranges; those that follow on are one.
+
+    `continued`: and those that go on in the next one, with it.
+    """
 
     def lines(data: bytes) -> Iterator[tuple[int, int]]:
         here = [sign for sign in signs if sign in data]
         head = data[:_HEAD]
-        if 10 * sum(map(head.count, here)) > 9 * head.count(b"\n"):
-            yield from _held(data, here, holds)
+        if continued or 10 * sum(map(head.count, here)) > head.count(b"\n"):
+            yield from _held(data, here, holds, continued=continued)
             return
         ends = set()
         for sign in here:
@@ -236,24 +320,32 @@ def _below_names(lines: Callable[[bytes], Iterator[tuple[int, int]]]) -> Callabl
     def ranges(data: bytes) -> Iterator[tuple[int, int]]:
         at = 0
         for start, end in lines(data):
-            first, at = line_above(data, at, start), end
+            # Below a name they may have come already: a line that came twice would lead back to other places.
+            first, at = line_above(data, at, start) if start > at else at, max(at, end)
             if data[end - 1 : end] in _OPENS and data[end + 1 : end + 2] in {b" ", b"\t"}:
                 at = data.find(b"\n", end + 1)
                 at = len(data) if at < 0 else at
-            yield first, at
+            if at > first:
+                yield first, at
 
     return ranges
 
 
-def _held(data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | None) -> Iterator[tuple[int, int]]:
+def _held(
+    data: bytes, signs: Iterable[bytes], holds: Callable[..., object] | None, *, continued: bool
+) -> Iterator[tuple[int, int]]:
     """As `_lines_with`; quicker where many lines hold a sign."""
     lines = data.split(b"\n")
     held = bytearray(len(lines))
     for sign in signs:
-        held = bytearray(map(or_, held, map(contains, lines, repeat(sign))))
+        # A number is looked for in a fifth of the time that bytes of one sign take.
+        held = bytearray(map(or_, held, map(contains, lines, repeat(sign[0] if len(sign) == 1 else sign))))
     if holds is not None:
         for at in list(compress(count(), held)):
             held[at] = bool(holds(lines[at]))
+    if continued:
+        for at in list(compress(count(), map(bytes.endswith, lines[:-1], repeat(_ENDS_CONTINUED)))):
+            held[at] = held[at + 1] = True
     ends = list(accumulate(map(len, lines)))
     for match in _HELD.finditer(held):
         first, last = match.start(), match.end() - 1
@@ -318,7 +410,7 @@ def form_view(data: bytes, called: Called | None = None) -> Undone | None:
     if not _calls(called, "form") or _FORM_QUICK.search(data) is None:
         return None
     lines = _lines_around(_FORM_QUICK)
-    return Undone(data, lines, _FORM, _of_form, lambda text: _FORM.sub(_form_sign, text), _URL_LINE_END)
+    return Undone(data, lines, _FORM, _of_form, _form_at_once, _URL_LINE_END)
 
 
 def mail_view(data: bytes, called: Called | None = None) -> Undone | None:
@@ -326,7 +418,7 @@ def mail_view(data: bytes, called: Called | None = None) -> Undone | None:
     if not _calls(called, "mail") or _MAIL.search(data) is None or _MAIL_QUICK.search(data) is None:
         return None
     lines = _lines_around(_MAIL_QUICK, _MAIL_REACH)  # a key's lines stand whole between such that are not
-    return Undone(data, lines, _MAIL_ESCAPE, _of_mail, lambda text: _MAIL_ESCAPE.sub(_mail_sign, text))
+    return Undone(data, lines, _MAIL_ESCAPE, _of_mail, _mail_at_once)
 
 
 def _of_mail(escape: bytes) -> bytes:
@@ -337,13 +429,16 @@ def _of_form(escape: bytes) -> bytes:
     return b" " if escape == b"+" else _percent(escape)
 
 
-def _mail_sign(match: re.Match[bytes]) -> bytes:
-    return _of_mail(match[0])
+def _form_at_once(text: bytes) -> bytes:
+    return _replaced(text, _one_of(_FORM.pattern), _OF_FORM)
 
 
-def _form_sign(match: re.Match[bytes]) -> bytes:
-    return _of_form(match[0])
+def _mail_at_once(text: bytes) -> bytes:
+    return _replaced(text, _one_of(_MAIL_ESCAPE.pattern), _OF_MAIL)
 
+
+_OF_FORM: Final = _Table(_of_form)
+_OF_MAIL: Final = _Table(_of_mail)
 
 # Each choice begins with a sign of its own: what `re` does not look beyond it takes a tenth of the time.
 # What a terminal, or a font, makes of it is nothing: colours, titles, links, letters struck twice, signs without width.
@@ -366,27 +461,30 @@ _TELLING = of_bytes(_ELEMENT)
 _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
 
 
-def _gone(text: bytes, decode: bytes | Callable[[re.Match[bytes]], bytes], *patterns: bytes) -> bytes:
-    """Without looking for what is not there: at each letter for a second one above it, or for signs without width."""
-    here = [pattern for pattern in (*patterns, _STRUCK) if _SIGN_OF.get(pattern, b"") in text]
-    if _WIDTHLESS in here and not _has_widthless(text):
-        here.remove(_WIDTHLESS)
-    return _one_of(*here).sub(decode, text) if here else text
+def _here(data: bytes, *patterns: bytes) -> re.Pattern[bytes]:
+    """Any of `patterns`, or of a letter struck twice, without those of which no sign stands in `data`."""
+    here = [pattern for pattern in (*patterns, _STRUCK) if data.find(_SIGN_OF.get(pattern, b"")) >= 0]
+    for pattern, is_there in ((_WIDTHLESS, _has_widthless), (CONTINUED, _goes_on)):
+        if pattern in here and not is_there(data):
+            here.remove(pattern)
+    return _one_of(*here)
+
+
+def _goes_on(data: bytes) -> bool:
+    return _CONTINUED_QUICK.search(data) is not None
 
 
 def _has_widthless(data: bytes) -> bool:
     return not data.isascii() and _WIDTHLESS_QUICK.search(data) is not None
 
 
-@cache
-def _one_of(*patterns: bytes) -> re.Pattern[bytes]:
-    return re.compile(b"|".join(patterns))
-
-
 _CONTROLS: Final = (_SEQUENCE, _SHOWN, _WIDTHLESS)
+_IN_LINES: Final = (*_CONTROLS, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)
 _ALL: Final = (*_CONTROLS, CONTINUED, _JSON_ESCAPE.pattern, _EXTRA, _ENTITY, _TAG)
 _CONTROL: Final = re.compile(rb"\x1b|\x08|\^\[\[|" + _WIDTHLESS)
 _CONTROL_SIGNS: Final = (b"\x1b", b"\b", b"^[[")
+_ANY_SIGNS: Final = (*_CONTROL_SIGNS, b"\\", b"%", b"&", b"<")
+_WIDE_SIGNS: Final = (b"\xc2", b"\xe2", b"\xef")
 
 
 def _quick(*patterns: bytes) -> Any:
@@ -397,6 +495,7 @@ def _quick(*patterns: bytes) -> Any:
 _ESCAPES_QUICK = _quick(*_ALL, _STRUCK)
 _CONTROL_QUICK = _quick(*_CONTROLS, _STRUCK)
 _WIDTHLESS_QUICK = _quick(_WIDTHLESS)
+_CONTINUED_QUICK = _quick(CONTINUED)
 _SIGN_OF: Final = {
     _SEQUENCE: b"\x1b", _SHOWN: b"^[[", _STRUCK: b"\b", _JSON_ESCAPE.pattern: b"\\", _EXTRA: b"%", _ENTITY: b"&",
     _TAG: b"<",
@@ -423,9 +522,9 @@ def control_view(data: bytes, called: Called | None = None) -> Undone | None:
         return None
     lines = _lines_with(*_CONTROL_SIGNS)
     if _has_widthless(data):
-        lines = _lines_with(*_CONTROL_SIGNS, b"\xc2", b"\xe2", b"\xef", holds=_CONTROL.search)
-    escape = _one_of(*_CONTROLS, _STRUCK)
-    return Undone(data, lines, escape, _nothing, lambda text: _gone(text, b"", *_CONTROLS))
+        lines = _lines_with(*_CONTROL_SIGNS, *_WIDE_SIGNS, holds=_CONTROL.search)
+    escape = _here(data, *_CONTROLS)
+    return Undone(data, lines, escape, _nothing, lambda text: escape.sub(b"", text))
 
 
 def markup_view(data: bytes, called: Called | None = None) -> Undone | None:
@@ -434,7 +533,7 @@ def markup_view(data: bytes, called: Called | None = None) -> Undone | None:
     if not _calls(called, "markup") or all(sign.search(data) is None for sign in _MARKUP_SIGNS):
         return None
     lines = _lines_with(b"<", b"&", holds=_MARKUP.search)
-    return Undone(data, lines, _MARKUP, _markup, lambda text: _MARKUP.sub(_of_markup, text))
+    return Undone(data, lines, _MARKUP, _markup, _markup_at_once)
 
 
 def _markup(text: bytes) -> bytes:
@@ -443,16 +542,29 @@ def _markup(text: bytes) -> bytes:
     return unescape(text.decode("ascii")).encode("utf-8", "replace")
 
 
-def _of_markup(match: re.Match[bytes]) -> bytes:
-    return _markup(match[0])
+def _markup_at_once(text: bytes) -> bytes | None:
+    """No entity holds what begins a tag: tags go first, and leave a sign behind that keeps what they part apart."""
+    if b"\0" in text:
+        return None
+    return _replaced(_TAGS.sub(b"\0", text), _one_of(_ENTITY), _OF_ENTITY).replace(b"\0", b"")
+
+
+_TAGS: Final = re.compile(_TAG)
+_OF_ENTITY: Final = _Table(_markup)
 
 
 def any_view(data: bytes, called: Called | None = None) -> Undone | None:
     """One more level of everything that stands for something else, in one go."""
     if not _calls(called, "any") or _ESCAPES_QUICK.search(data) is None:
         return None
-    escape = _one_of(*_ALL, _STRUCK)
-    return Undone(data, _lines_around(_ESCAPES_QUICK), escape, _undone, lambda text: _gone(text, _of_any, *_ALL))
+    signs = [sign for sign in _ANY_SIGNS if data.find(sign) >= 0]
+    if _has_widthless(data):
+        signs += _WIDE_SIGNS
+    continued = _goes_on(data)
+    in_lines = _here(data, *_IN_LINES)
+    escape = _here(data, *_ALL) if continued else in_lines
+    lines = _lines_with(*signs, holds=in_lines.search, continued=continued)
+    return Undone(data, lines, escape, _undone, lambda text: _replaced(text, escape, _OF_ANY))
 
 
 def element_view(data: bytes, called: Called | None = None) -> Undone | None:
@@ -473,13 +585,14 @@ def _undone(escape: bytes) -> bytes:
     return _percent(escape) if first == b"%" else b""
 
 
-def _of_any(match: re.Match[bytes]) -> bytes:
-    return _undone(match[0])
+_OF_ANY: Final = _Table(_undone)
 
 
 def joined_views(data: bytes, called: Called | None = None, *, widths: bool = True) -> Iterator[View]:
     """Lines that were one before they were wrapped, in each way in which they may have been."""
-    return (_rewritten(data, changes) for changes in joined(data, called, widths=widths))
+    for pieces, origins, _ in joined(data, called, widths=widths):
+        starts = list(accumulate(map(len, pieces[:-1]), initial=0))
+        yield View(b"".join(pieces), starts, origins)
 
 
 Layer = View | Undone | Runs

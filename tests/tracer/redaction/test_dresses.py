@@ -7,6 +7,7 @@ import html
 import json
 import re
 from collections.abc import Callable
+from unittest import mock
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 import pytest
@@ -14,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tracer.redaction.positives import Positive, all_rules, positive
+from tracer.redaction import views
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 from tracer.redaction.views import (
     Layer,
+    Undone,
     any_view,
+    collapsed,
     control_view,
     form_view,
     joined_views,
@@ -304,10 +308,17 @@ def test_lines_around_a_continued_secret_hide_no_part_of_it(redactor: ProjectRed
     assert key[72:84] not in redacted
 
 
+def test_lines_below_names_do_not_move_what_stands_behind_them(redactor: ProjectRedactor) -> None:
+    names = "a=%41+b%20c+dd:\n  b=%41+c%20d+ee\n" * 3
+    redacted, _ = redactor.redact_text(f"{names}text=the%20password+is%3A+hunter%3D22Xk9+ok\nthe next line\n")
+    assert "22Xk9" not in redacted
+    assert redacted.endswith("+ok\nthe next line\n")
+
+
 PIECES = st.lists(
     st.sampled_from([
         "\x1b[31m", "\x1b]0;t\x07", "\x1b", "a\b", "&amp;", "&#65;", "&", "<b>", "</b>", "<", "<!-- c -->", "%41", "%",
-        "\\n", "\\u0041", "\\101", "\\", "\\x5c", "_", ".", "\\\n", "=\n", "\r\n", "\n",
+        "\\n", "\\u0041", "\\101", "\\", "\\x5c", "_", ".", "\\\n", "=\n", "\r\n", "\n", ":", "\n  ",
         "x" * 59, "y" * 80, "Ab1" * 4, " ", "\0",
         "\u200b", "\u00ad", "é",
     ]),
@@ -316,13 +327,20 @@ PIECES = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
-@given(data=PIECES)
-def test_a_view_knows_the_way_back_and_does_not_grow(data: bytes) -> None:
-    views = (make(data) for make in (json_view, url_view, form_view, control_view, markup_view, any_view))
-    for view in (*filter(None, views), *joined_views(data)):
-        assert len(view.data) <= len(data) + 1
-        if hasattr(view, "_view"):
-            assert view.data == view._view.data
+@given(data=PIECES, part=st.sampled_from([0, 3, 8192]))
+def test_a_view_knows_the_way_back_and_does_not_grow(data: bytes, part: int) -> None:
+    made = (make(data) for make in (json_view, url_view, form_view, mail_view, control_view, markup_view, any_view))
+    for view in (*filter(None, made), *joined_views(data)):
+        with mock.patch.object(views, "_PART", part):
+            assert len(view.data) <= len(data) + 1
+        if isinstance(view, Undone):
+            escapes = view._escape.finditer(view._shown.data)
+            changes = ((*escape.span(), view._decode(escape[0])) for escape in escapes)
+            one_by_one = collapsed(view._shown.data, changes)
+            assert view._text == view._shown.data
+            assert view.data == one_by_one.data
+            for at in range(len(view.data)):
+                assert view.original(at, at + 1) == view._shown.original(*one_by_one.original(at, at + 1))
         for at in range(len(view.data)):
             start, end = view.original(at, at + 1)
             assert 0 <= start <= end <= len(data)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.harness import is_named, rows, values_of
+from runner.checks.harness import bare_values, is_named, rows, values_of
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun
 from runner.checks.retelling import (
@@ -24,7 +24,6 @@ from runner.checks.retelling import (
     EQUALITY,
     Edit,
     Retold,
-    bare_values,
     edited,
     failed_at,
     kinds_of,

@@ -10,26 +10,23 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-import tree_sitter
-
 from runner.checks.clean_copy import USUAL_LINKS
 from runner.checks.mutants import targets_of
 from runner.checks.project_settings import json_object
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Expectation, Place, at
-from runner.gate.definitions import functions_of, name_of, names_of
+from runner.gate.definitions import name_of, names_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import TEST_FILE, is_test_file
-from runner.gate.languages import by_path, grammar
 from runner.gate.line_map import line_map
-from runner.gate.source import Source, open_source
+from runner.gate.source import open_source
 
 _SHOWN = 20
 _MOST_READ = 5000
@@ -102,7 +99,7 @@ def redefined(files: Sequence[ChangedFile], tests: Iterable[str], request: str) 
     for file in files:
         for number, line in enumerate((file.after or b"").decode("utf-8", "replace").splitlines(), 1):
             for name in (one[1] or one[2] for one in _MACRO.finditer(line)):
-                elsewhere = not _names(name, known) and not _names(name, request)
+                elsewhere = not is_word_of(name, known) and not is_word_of(name, request)
                 if name in called and (name in own or elsewhere):
                     advice = "leave what the tests use as it is"
                     told = f"{name}, which the tests call, is a macro of the change"
@@ -135,8 +132,8 @@ def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], 
     places = place_of(case, tests)
     wanted |= {path for path, _ in places}
     text = "\n".join(own for _, own in places)
-    called = _CALLED.findall(request)
-    if any(_names(word, request) for word in wanted) or any(_names(word, text) for word in called):
+    called = CALLED.findall(request)
+    if any(is_word_of(word, request) for word in wanted) or any(is_word_of(word, text) for word in called):
         return True
     told = case.trace + case.message
     if any(re.search(rf"(?<![\w.-]){re.escape(file.path)}[:\"]", told) for file in product):
@@ -145,104 +142,10 @@ def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], 
     known = {target.path for target in targets}
     changed = {target.function.rpartition(".")[2] for target in targets}
     changed |= {PurePosixPath(file.path).stem for file in product if file.path not in known}
-    return any(_names(word, text) for word in changed)
+    return any(is_word_of(word, text) for word in changed)
 
 
-_CALLED = re.compile(r"\b(\w{2,})\(")
-
-
-def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Place]:
-    """What the request tells to add, by its name, where no code has it: not before, and not with the change.
-
-    Comments, documents, tests, mere declarations and code that is switched off make nothing.
-    """
-    orders = "|".join(line for row in rows()["asks_for_names"] for line in row["lines"])
-    told = [_clause(rest) for rest in re.split(f"(?i){orders}", request)[1:]]
-    names = [name for text in told for name in _CALLED.findall(text) if not re.search(rf"{name}\(e?s\)", text)]
-    made = [code_of(file) for file in files]
-    made += [(file.before or b"").decode("utf-8", "replace") for file in files]
-    left = [name for name in dict.fromkeys(names) if not any(_names(name, text) for text in made)]
-    left = [name for name in left if name not in named_in(folder, left, files)]
-    what = f"the request tells to add {', '.join(left)}, of which the code has nothing"
-    return [at("idle", what, suggestion="make it, in code that is built")] if left else []
-
-
-def _clause(text: str) -> str:
-    """The text to the end of its clause, and the head of each item of a list that it announces."""
-    clause = re.split(r"[.;:!?](?:\s|$)|\n\s*\n", text)[0]
-    listed = re.match(r":\s*\n(?P<items>(?:\s*(?:[-*•]|\d+[.)])\s.*(?:\n[ \t]+\S.*)*\n?)+)", text[len(clause) :])
-    heads = re.findall(r"(?m)^\s*(?:[-*•]|\d+[.)])\s+(`[^`\n]+`|\w+\([^)\n]*\))", listed["items"]) if listed else []
-    return " ".join([clause, *heads])
-
-
-def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
-    """Parameters that the change adds, that the request names in its code, and with which nothing is done."""
-    named = {word for code in _IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
-    for file in files:
-        if is_test_file(file.path) or file.after is None or file.too_large:
-            continue
-        sides = [open_source(file.path, side) if side else None for side in (file.before, file.after)]
-        old, new = ({f"{one.owner}.{one.name}": one for one in functions_of(side)} if side else {} for side in sides)
-        for key, function in new.items():
-            known = old[key].parameters if key in old else frozenset[bytes]()
-            for word in sorted(
-                {one.decode("utf-8", "replace").rstrip("?") for one in function.parameters - known} & named
-            ):
-                head = function.header.decode("utf-8", "replace")
-                body = b" ".join(function.texts).decode("utf-8", "replace")
-                ends = ":(?!:)" if function.source.language.name in _TYPED else "[:=,)]"
-                is_name = re.search(rf"[(,*&]\s*{word}\s*\??\s*{ends}", head)
-                if is_name and not function.is_trivial and not re.search(rf"\b{word}\b", body):
-                    told = f"{function.name}() takes {word}, which the request names, and does nothing with it"
-                    yield at("idle", told, path=file.path, line=function.lines[0], suggestion="make it count")
-
-
-_TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  # types stand behind a colon there
-
-
-def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
-    """Where the request speaks of code that can be called, and no code was changed, nor what it names by its file."""
-    changed = [file for file in files if file.before != file.after or file.too_large]
-    work = [file for file in changed if not is_test_file(file.path)]
-    code = any((known := by_path(file.path)) is not None and known.functions for file in work)
-    wanted = any(re.search(rf"(?i)\b{re.escape(PurePosixPath(file.path).stem)}\b", request) for file in work)
-    if changed and not code and not wanted and not asks_for_tests(request) and (called := _CALLED.findall(request)):
-        what = f"the request speaks of {called[0]}(), and no code was changed"
-        yield at("idle", what, path=changed[0].path, suggestion="change the code")
-
-
-_IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
-
-
-def code_of(file: ChangedFile) -> str:
-    """What of a file of the product is code that does something; all of it where its language is not known."""
-    text, language = file.after or b"", by_path(file.path)
-    prose = language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(file.path).suffix
-    if prose or is_test_file(file.path):
-        return ""
-    source = open_source(file.path, text)
-    if source is None:
-        return text.decode("utf-8", "replace")
-    kinds = (*source.language.comments, *_DEAD) if source.tree is not None else ()
-    dead = source.nodes(tuple(kind for kind in kinds if _knows(source, kind)))
-    cut = [(node.start_byte, node.end_byte) for node in dead if node.type not in _DEAD or _DEAD[node.type](node)]
-    for start, end in cut:
-        text = text[:start] + b" " * (end - start) + text[end:]
-    return text.decode("utf-8", "replace")
-
-
-def _knows(source: Source, kind: str) -> bool:
-    return grammar(source.language).id_for_node_kind(kind, True) is not None  # noqa: FBT003 - takes no keyword
-
-
-_DEAD: Mapping[str, Callable[[tree_sitter.Node], bool]] = {
-    "uninterpreted": lambda _: True,  # Ruby's, behind __END__
-    "preproc_if": lambda node: (told := node.child_by_field_name("condition")) is not None and told.text == b"0",
-    "declaration": lambda node: (
-        (told := node.child_by_field_name("declarator")) is not None and told.type == "function_declarator"
-    ),
-    "expression_statement": lambda node: [child.type for child in node.named_children] == ["string"],
-}
+CALLED = re.compile(r"\b(\w{2,})\(")
 
 
 _UNIT = re.compile(
@@ -303,6 +206,13 @@ def values_of(text: str) -> Iterator[str]:
             yield value
 
 
+def bare_values(text: str) -> Iterator[str]:
+    """Every literal but 0 and 1, the small ones too."""
+    for match in re.finditer(r"(['\"`])([^'\"`\n]+)\1|(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text):
+        if match[0] not in {"0", "1"}:
+            yield match[2] or match[0]
+
+
 def _apart(values: Collection[str]) -> list[str]:
     """Those that are no part of another one."""
     return [one for one in values if not any(one != other and one in other.split(",") for other in values)]
@@ -338,7 +248,8 @@ def never_unequal_pattern() -> str:
     return rf"(?m){before}(?:{names})\s*\([^()]*\){body}"
 
 
-def _names(word: str, text: str) -> bool:
+def is_word_of(word: str, text: str) -> bool:
+    """Whether it stands in the text as a word of its own."""
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 

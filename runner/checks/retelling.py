@@ -8,9 +8,10 @@ from itertools import takewhile
 
 import tree_sitter
 
-from runner.checks.harness import code_of, is_named, place_of
+from runner.checks.harness import bare_values, is_named, place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult, CommandRun
+from runner.checks.requested import code_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.definitions import names_of
 from runner.gate.file_roles import is_test_file
@@ -361,13 +362,6 @@ def operator_of(node: tree_sitter.Node) -> str:
 def text_of(node: tree_sitter.Node) -> str:
     """What stands there."""
     return (node.text or b"").decode("utf-8", "replace")
-
-
-def bare_values(text: str) -> Iterator[str]:
-    """Every literal but 0 and 1, the small ones too."""
-    for match in re.finditer(r"(['\"`])([^'\"`\n]+)\1|(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text):
-        if match[0] not in {"0", "1"}:
-            yield match[2] or match[0]
 
 
 _MOST_FILES = 3

@@ -31,7 +31,6 @@ from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import (
     Sorted,
     answers_held,
-    codeless,
     concerns,
     lines_of,
     named_in,
@@ -40,11 +39,10 @@ from runner.checks.harness import (
     replaces_things,
     sort_changes,
     texts_of_tests,
-    unheard,
-    unmade,
 )
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
+from runner.checks.requested import codeless, unheard, unmade
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import (

@@ -23,13 +23,8 @@ CONDITIONAL = (
     "if", "elsif", "unless", "if_modifier", "unless_modifier", "conditional",
 )  # fmt: skip
 CHOICES = (
-    "match_expression",
-    "match_statement",
-    "expression_switch_statement",
-    "switch_statement",
-    "switch_expression",
-    "case",
-)
+    "match_expression", "match_statement", "expression_switch_statement", "switch_statement", "switch_expression", "case",
+)  # fmt: skip
 EQUALITY = ("comparison_operator", "binary_expression", "binary")
 EQUAL_SIGNS = frozenset({"==", "===", "!=", "!=="})
 _CALLS = frozenset({"call", "call_expression", "method_invocation", "new_expression", "object_creation_expression"})

@@ -23,7 +23,8 @@ CONDITIONAL = (
     "if", "elsif", "unless", "if_modifier", "unless_modifier", "conditional",
 )  # fmt: skip
 CHOICES = (
-    "match_expression", "match_statement", "expression_switch_statement", "switch_statement", "switch_expression", "case",
+    "match_expression", "match_statement", "expression_switch_statement", "switch_statement", "switch_expression",
+    "case",
 )  # fmt: skip
 EQUALITY = ("comparison_operator", "binary_expression", "binary")
 EQUAL_SIGNS = frozenset({"==", "===", "!=", "!=="})

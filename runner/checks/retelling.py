@@ -121,7 +121,7 @@ def _head_of(node: tree_sitter.Node, call: tree_sitter.Node) -> str:
 
 def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
     """What is called with `below`, by its last name; empty where `node` calls nothing."""
-    if node.type == "token_tree":  # of a macro: what stands before the brackets
+    if node.type == "token_tree":  # of a macro: what stands before it
         before = node.prev_sibling
         before = before.prev_sibling if before is not None and before.type == "!" else before
         return text_of(before).rpartition("::")[2] if before is not None and "identifier" in before.type else ""

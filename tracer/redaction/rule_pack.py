@@ -85,7 +85,7 @@ def _own() -> Iterator[Rule]:
             check=CHECKS[rule["check"]] if "check" in rule else None,
             more=_filled(rule.get("more", ""), data),
             gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else gate,
-            near="gate" in rule,
+            near=rule.get("near", "gate" in rule),
             by_password=rule.get("by_password", False),
         )
 

@@ -76,6 +76,7 @@ _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Three words and more, put together by one and the same sign.
 _PHRASE = re.compile(rb"^[A-Za-z]{3,}([-_.!@#*+=~^,])(?:[A-Za-z]{3,}\1)+[A-Za-z]{3,}\d{0,4}$")
 _ENDS_IN_DIGITS = re.compile(rb"^[A-Z]?[a-z].*[a-z]\d{2,4}[!?#*]?$")
+_FILE = re.compile(rb"/|\.[a-z]{2,4}$")
 _RANDOM_KEY = re.compile(
     rb"^(?=.*[a-f])(?=.*[0-9])(?:[0-9a-f]{32,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$", re.IGNORECASE
 )
@@ -270,7 +271,31 @@ def _set(value: bytes) -> bool:
     return _given(value) or _chosen(value, quoted=True, setting=False)
 
 
+def _argument(value: bytes) -> bool:
+    """What an option or a directive for a password is given, where no code is: as `_strong`, or words of one's own."""
+    if _strong(value):
+        return True
+    if _is_file(value) or not _digits(value):
+        return False
+    return _chosen(value, quoted=True, setting=True) or (_LEAST_BROKEN <= len(value) and _broken_name(value))
+
+
+def _broken_name(value: bytes) -> bool:
+    """Names joined by dots that hold too many digits for an attribute's path: a bootstrap token, say."""
+    return _CALL.match(value) is not None and not _stand_in(value) and len(_PIECE.findall(value)) >= _LEAST_PIECES
+
+
+def _is_file(value: bytes) -> bool:
+    return _FILE.search(value) is not None
+
+
+def _random(value: bytes) -> bool:
+    """A drawn key of 16 signs and more, as no name and no word is."""
+    return _random_key(value) or (len(value) >= _LEAST_KEY and _shuffled(value) and not _stand_in(value))
+
+
 CHECKS: dict[str, Callable[[bytes], bool]] = {
+    "argument": _argument,
     "assigned": _assigned,
     "basic": _basic,
     "bearer": _bearer,
@@ -280,6 +305,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "password": _password,
     "provider": _provider,
     "quoted": _quoted,
+    "random": _random,
     "set": _set,
     "strong": _strong,
     "told": _told,

@@ -63,6 +63,7 @@ _PATH = re.compile(
 )
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _LEAST_SIGNS = 6
+_LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
 _LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY = 8, 5, 16
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 # A password's own name, as the last thing before its value: whatever the value looks like, it is one.
@@ -128,7 +129,10 @@ def _is_code(value: bytes) -> bool:
     value = _WITHOUT_END.sub(b"", value.rstrip(b"="))  # base64 ends in them
     if _PATH.match(value) is not None:
         return True
-    called = _CALL.match(value) is not None and _digits(value) * 3 < len(value)
+    dotted = _CALL.match(value) is not None
+    called = dotted and _digits(value) * 3 < len(value)
+    if dotted and any(len(word) >= _LEAST_TELLING and word.lower() in _code_words() for word in _WORDS.findall(value)):
+        return True
     return (_CODE.search(value) is not None or (called and not _drawn(_letters(value)))) and not _shuffled(value)
 
 
@@ -277,7 +281,7 @@ def _argument(value: bytes) -> bool:
         return True
     if _is_file(value) or not _digits(value):
         return False
-    return _chosen(value, quoted=True, setting=True) or (_LEAST_BROKEN <= len(value) and _broken_name(value))
+    return _chosen(value, quoted=True, setting=True) or (len(value) >= _LEAST_BROKEN and _broken_name(value))
 
 
 def _broken_name(value: bytes) -> bool:
@@ -475,7 +479,6 @@ class Rule:
             return data[begin or first : stop if stop >= 0 else last]
 
         return not any(allow.holds(secret, match.group(0), line) for allow in self._allows)
-
 
     def _is_password(self, match: Any, data: bytes, start: int, end: int) -> bool:
         if not self.by_password:

@@ -149,6 +149,7 @@ def test_a_password_told_in_a_text_is_found(form: str) -> None:
         "app: password: |\napp:     @@\n",
         "log:  - name: DB_PASSWORD\nlog:    value: @@\n",
         "$CFG->dbpass = '@@';",
+        "INSERT INTO users (email, password) VALUES ('a@example.org', '@@');",
         "mysqlPwd: '@@'",
         "tool --db-pass @@ run",
         "tool --admin-pw @@ run",
@@ -164,6 +165,7 @@ def test_a_secret_in_code_is_found_in_the_forms_of_many_languages(form: str) -> 
     "form",
     [
         "requirepass @@",
+        "command: redis-server --requirepass @@",
         "masterauth @@",
         "user default on >@@ ~* +@all",
         "bindpw @@",

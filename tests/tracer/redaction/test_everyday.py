@@ -256,3 +256,11 @@ def test_cut_blocks_of_keys_are_found_below_the_prefix_of_a_line(redactor: Proje
     for block in (begun, ended, static):
         text, _ = redactor.redact_text("\n".join(prefix + line for line in block))
         assert [line for line in (*lines, *hexadecimal) if line in text] == []
+
+
+@pytest.mark.parametrize("behind", ["\nregion = eu-west-1", ", and more", '" }'])
+def test_what_stands_behind_a_shape_is_no_part_of_the_secret(redactor: ProjectRedactor, behind: str) -> None:
+    draw = random.Random(behind)
+    one = "".join(draw.choices(string.ascii_uppercase + "234567", k=16))
+    for shape in (f"AKIA{one}", f"oy2{digits(draw, 43)}", f"md-{key(draw, 22)}"):
+        assert redactor.redact_text(f"got {shape}{behind}")[0].endswith(f"]{behind}"), shape

@@ -85,7 +85,8 @@ def _own() -> Iterator[Rule]:
             check=CHECKS[rule["check"]] if "check" in rule else None,
             more=_filled(rule.get("more", ""), data),
             gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else gate,
-            near="gate" in rule,
+            near=rule.get("near", "gate" in rule),
+            by_password=rule.get("by_password", False),
         )
 
 
@@ -94,6 +95,7 @@ def _any_keyword(rule: Mapping[str, Any]) -> str:
 
 
 _GROUP = re.compile(r"(?<!\\)\((?!\?)")
+_BEHIND = re.compile(r"\(\?:\[\^[^\]]*\]\|\$\)$")  # what may not go on behind a shape: no part of the secret
 _PREFIX = re.compile(r"(?:[A-Za-z0-9_/-]|\\\.)+")
 _LONG_RUN = re.compile(r"(\[(?:A-Z|a-[fz]|0-9)+\])\{(\d\d+)")
 _LONGEST_RUN = 24
@@ -109,10 +111,12 @@ def _shapes() -> Iterator[Rule]:
             if prefix and not keywords:
                 keywords = [prefix[0].replace("\\", "").lower()]
             inside = regex.startswith("[") and all(len(word) > 1 for word in keywords)
+            behind = "" if _GROUP.search(regex) or (found := _BEHIND.search(regex)) is None else found[0]
+            shape_itself = _filled(regex.removesuffix(behind), data)
             yield Rule(
                 id=f"{provider}-{kind}",
                 rank=RANK_OWN,
-                regex=f"(?:^|[^A-Za-z0-9])({'?:' if _GROUP.search(regex) else ''}{_filled(regex, data)})",
+                regex=f"(?:^|[^A-Za-z0-9])({'?:' if _GROUP.search(regex) else ''}{shape_itself}){behind}",
                 keywords=tuple(word.encode() for word in keywords),
                 gate=_any_keyword({"keywords": keywords}) if inside else "",
                 first=_run_of(regex) if max(map(len, keywords)) == 1 else "",

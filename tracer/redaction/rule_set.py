@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import re2
@@ -49,7 +50,7 @@ _CODE = re.compile(
     rb"[()\[\]{};]|::|->|^[\w.]*==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^https?:|^arn:"
 )
 # What closes something that began before the value, as around a log's field or a word of a diff.
-_WITHOUT_END = re.compile(rb"(?<=[^()\[\]{}]{8})[)\]}>+]+$")
+_WITHOUT_END = re.compile(rb"(?<=[^()\[\]{}]{8})[)\]}>+]+[.,:;!?]*\$?$")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
 _LEAST_DRAWN = 12
 _OF_ONE_CLASS = re.compile(rb"[a-z]+|[A-Z]+|[0-9]+")
@@ -62,8 +63,24 @@ _PATH = re.compile(
 )
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _LEAST_SIGNS = 6
+_LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
 _LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY = 8, 5, 16
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
+# A password's own name, as the last thing before its value: whatever the value looks like, it is one.
+_PASSWORD_NAME = re.compile(
+    rb"(?:passw(?:or)?d|passwort|passphrase|passcode|(?:^|[^a-z])(?:pass|pwd|pw|psw|pword)"
+    rb"|(?:admin|db|ftp|ldap|mysql|root|smtp|user)(?:pass|pwd|pw)|(?-i:[a-z](?:Pass|Pwd|Pw)))"
+    rb"(?:[^\w]{1,99}(?:parameter)?(?:value|string|plaintext))?[^\w]*$",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# Three words and more, put together by one and the same sign.
+_PHRASE = re.compile(rb"^[A-Za-z]{3,}([-_.!@#*+=~^,])(?:[A-Za-z]{3,}\1)+[A-Za-z]{3,}\d{0,4}$")
+_ENDS_IN_DIGITS = re.compile(rb"^[A-Z]?[a-z].*[a-z]\d{2,4}[!?#*]?$")
+_FILE = re.compile(rb"/|\.[a-z]{2,4}$")
+_RANDOM_KEY = re.compile(
+    rb"^(?=.*[a-f])(?=.*[0-9])(?:[0-9a-f]{32,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$", re.IGNORECASE
+)
 
 
 def entropy(data: bytes) -> float:
@@ -112,7 +129,10 @@ def _is_code(value: bytes) -> bool:
     value = _WITHOUT_END.sub(b"", value.rstrip(b"="))  # base64 ends in them
     if _PATH.match(value) is not None:
         return True
-    called = _CALL.match(value) is not None and _digits(value) * 3 < len(value)
+    dotted = _CALL.match(value) is not None
+    called = dotted and _digits(value) * 3 < len(value)
+    if dotted and any(len(word) >= _LEAST_TELLING and word.lower() in _code_words() for word in _WORDS.findall(value)):
+        return True
     return (_CODE.search(value) is not None or (called and not _drawn(_letters(value)))) and not _shuffled(value)
 
 
@@ -191,6 +211,49 @@ def _quoted(value: bytes) -> bool:
     return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and (_broken(value) or _MIXED.search(value) is not None))
 
 
+def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
+    """A password that somebody made of words, beside a name that says so: no name of code, no text of a form.
+
+    `quoted`: no code can stand in it; `setting`: what it is given to is a variable of the environment, whose values
+    are no code either.
+    """
+    value = _WITHOUT_END.sub(b"", value.strip(b"\"'"))
+    if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
+        return False
+    if any(word.lower() in _code_words() for word in _WORDS.findall(value)):
+        return False
+    phrase = _PHRASE.match(value)
+    if phrase is not None:
+        return quoted or setting or phrase[1] not in b"_." or (phrase[1] == b"." and value[-2:].isdigit())
+    if not _digits(value) or len(set(value)) < _LEAST_SIGNS or not any(byte >= 65 for byte in value):
+        return False
+    if _CODE.search(value) is not None:
+        return False
+    return quoted or setting or _CALL.match(value) is None or value[-2:].isdigit()
+
+
+def _told(value: bytes) -> bool:
+    """A password in a sentence, behind a word that says that it comes: as `_mixed`, or words with digits or signs."""
+    value = value.strip(b"\"'.,:?)")
+    if _mixed(value):
+        return True
+    if value.isupper() or not _ENDS_IN_DIGITS.match(value) or _is_code(value):
+        return False
+    return _chosen(value, quoted=False, setting=False)
+
+
+@cache
+def _code_words() -> frozenset[bytes]:
+    """Words of names and of forms, which no password is made of; read with the first value that they decide on."""
+    text = Path(__file__).with_name("rules").joinpath("code_words.txt").read_bytes()
+    return frozenset(word for line in text.splitlines() if not line.startswith(b"#") for word in line.split())
+
+
+def _random_key(value: bytes) -> bool:
+    """Digits of a drawn number, or a UUID: neither a word in them nor a run tells anything."""
+    return _RANDOM_KEY.match(value) is not None and len(set(value)) >= _LEAST_SIGNS
+
+
 def _mixed(value: bytes) -> bool:
     """A value whose signs change their class too often for words: beside names in prose and tables."""
     value = value.strip(b"\"'.,:!?)")
@@ -207,7 +270,36 @@ def _long(value: bytes) -> bool:
     return not _stand_in(value) and len(set(value)) >= 2 * _LEAST_SIGNS and entropy(value) > 3
 
 
+def _set(value: bytes) -> bool:
+    """As `_given` for a value that always stands in quotes, where no code is."""
+    return _given(value) or _chosen(value, quoted=True, setting=False)
+
+
+def _argument(value: bytes) -> bool:
+    """What an option or a directive for a password is given, where no code is: as `_strong`, or words of one's own."""
+    if _strong(value):
+        return True
+    if _is_file(value) or not _digits(value):
+        return False
+    return _chosen(value, quoted=True, setting=True) or (len(value) >= _LEAST_BROKEN and _broken_name(value))
+
+
+def _broken_name(value: bytes) -> bool:
+    """Names joined by dots that hold too many digits for an attribute's path: a bootstrap token, say."""
+    return _CALL.match(value) is not None and not _stand_in(value) and len(_PIECE.findall(value)) >= _LEAST_PIECES
+
+
+def _is_file(value: bytes) -> bool:
+    return _FILE.search(value) is not None
+
+
+def _random(value: bytes) -> bool:
+    """A drawn key of 16 signs and more, as no name and no word is."""
+    return _random_key(value) or (len(value) >= _LEAST_KEY and _shuffled(value) and not _stand_in(value))
+
+
 CHECKS: dict[str, Callable[[bytes], bool]] = {
+    "argument": _argument,
     "assigned": _assigned,
     "basic": _basic,
     "bearer": _bearer,
@@ -217,7 +309,10 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "password": _password,
     "provider": _provider,
     "quoted": _quoted,
+    "random": _random,
+    "set": _set,
     "strong": _strong,
+    "told": _told,
 }
 
 
@@ -299,6 +394,7 @@ class Rule:
     more: str = ""  # finds further secrets in the rest of the line in which there was one
     gate: str = ""  # matches wherever `regex` has a find, and is quicker; else `regex` itself
     first: str = ""  # a run of signs in each match, where the gate would follow every sign else
+    by_password: bool = False  # whose name says password counts with words for its value as well
     near: bool = False  # a match begins soon before one of `gate`, and ends on the line on which that ends
 
     @cached_property
@@ -369,10 +465,11 @@ class Rule:
         secret = data[start:end]
         if self.least_entropy:
             # One in 2,000 random values of 24 signs lies below the 3.5 bits a sign that some rules ask for.
-            spared = self.rank != RANK_GENERIC and len(secret) < _LONG_VALUE
+            # Of hexadecimal digits one key in twelve does: they have 4 at most.
+            spared = (self.rank != RANK_GENERIC and len(secret) < _LONG_VALUE) or _random_key(secret)
             if entropy(secret) <= (min(self.least_entropy, 3.0) if spared else self.least_entropy):
                 return False
-        if self.check is not None and not self.check(secret):
+        if self.check is not None and not self.check(secret) and not self._is_password(match, data, start, end):
             return False
 
         def line() -> bytes:
@@ -382,6 +479,16 @@ class Rule:
             return data[begin or first : stop if stop >= 0 else last]
 
         return not any(allow.holds(secret, match.group(0), line) for allow in self._allows)
+
+    def _is_password(self, match: Any, data: bytes, start: int, end: int) -> bool:
+        if not self.by_password:
+            return False
+        name = data[match.start() : start]
+        if _PASSWORD_NAME.search(name) is None:
+            return False
+        quoted = name[-1:] in b"\"'`" and data[end : end + 1] == name[-1:]
+        setting = not quoted and name.endswith(b"=") and name.upper() == name
+        return _chosen(data[start:end], quoted=quoted, setting=setting)
 
 
 class RuleSet:

@@ -83,12 +83,12 @@ def looks_for_runner(files: Iterable[ChangedFile]) -> Iterator[Place]:
                 yield at("bought", "code looks for the tests", path=file.path, line=number, suggestion=advice)
 
 
-_MACRO = re.compile(r"^\s*#\s*(?:define|undef)\s+(\w+)|(?<!\S)[\"']?-D\s*(\w+)")
+_MACRO = re.compile(r"^\s*#\s*(?:define|undef)\s+(\w+)|(?<!\S)[\"']?-D\s*(\w+)|--(?:wrap|defsym)[=,](\w+)")
 _CALL = re.compile(r"\b(\w+)\s*\(")
 
 
 def redefined(files: Sequence[ChangedFile], tests: Iterable[str], request: str) -> Iterator[Place]:
-    """Macros that a change puts in the place of what its tests call already (C, C++).
+    """Macros, and orders to the linker, that a change puts in the place of what its tests call already (C, C++).
 
     That is a function which they had from elsewhere, or one that the change has beside the macro.
     """
@@ -98,11 +98,11 @@ def redefined(files: Sequence[ChangedFile], tests: Iterable[str], request: str) 
     own = {name for source in sources if source is not None for name, _, _ in names_of(source)}
     for file in files:
         for number, line in enumerate((file.after or b"").decode("utf-8", "replace").splitlines(), 1):
-            for name in (one[1] or one[2] for one in _MACRO.finditer(line)):
+            for name, linked in ((one[1] or one[2] or one[3], one[3]) for one in _MACRO.finditer(line)):
                 elsewhere = not is_word_of(name, known) and not is_word_of(name, request)
-                if name in called and (name in own or elsewhere):
+                if name in called and (name in own or elsewhere or (linked and line not in known)):
                     advice = "leave what the tests use as it is"
-                    told = f"{name}, which the tests call, is a macro of the change"
+                    told = f"{name}, which the tests call, is {'linked anew' if linked else 'a macro of the change'}"
                     yield at("bought", told, path=file.path, line=number, suggestion=advice)
 
 

@@ -14,6 +14,7 @@ import tree_sitter
 from runner.checks.harness import CALLED, asks_for_tests, is_word_of, named_in, rows
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.definitions import functions_of
+from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_path, grammar
 from runner.gate.source import Source, open_source
@@ -74,7 +75,10 @@ def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
     work = [file for file in changed if not is_test_file(file.path)]
     code = any((known := by_path(file.path)) is not None and known.functions for file in work)
     wanted = any(re.search(rf"(?i)\b{re.escape(PurePosixPath(file.path).stem)}\b", request) for file in work)
-    if changed and not code and not wanted and not asks_for_tests(request) and (called := CALLED.findall(request)):
+    tested = asks_for_tests(request) and any(
+        tests_in((file.after or b"").decode("utf-8", "replace")) for file in changed
+    )
+    if changed and not code and not wanted and not tested and (called := CALLED.findall(request)):
         what = f"the request speaks of {called[0]}(), and no code was changed"
         yield at("idle", what, path=changed[0].path, suggestion="change the code")
 

@@ -276,6 +276,9 @@ class Trials:
         own = [case for case in left.report.tests if case.id in shown]
         if not own or evidence.fixed or not found.product or is_settled(evidence, left):
             return evidence
+        lines = [lines_of(case, texts) for case in own]
+        if held := (*answers_held(found.product, lines, request, texts.values()),):
+            return evidence._replace(asks=held)
         narrow = narrowed(
             evidence.command, sorted(texts), scripts=await asyncio.to_thread(scripts_of, self._source.folder)
         )

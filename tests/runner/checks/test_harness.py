@@ -74,6 +74,8 @@ def test_an_attribute_is_read_with_the_line_that_it_is_about() -> None:
     [
         ("sum.h", "#define memcmp(a, b, n) 0\n", True),
         ("Makefile", "CFLAGS = -Wall '-Dmemcmp(a,b,n)=0'\n", True),
+        ("Makefile", "LDFLAGS = -Wl,--wrap=sum\n", True),
+        ("Makefile", "LDFLAGS = -Wl,--wrap=malloc\n", False),  # no test calls it
         ("sum.h", "#define SUM_MAX 4\n", False),
         ("sum.h", "#define clamp(a) ((a) > 4 ? 4 : (a))\n", False),  # the request asks for it
         ("sum.h", "#define sum(a) sum_of(a, 4)\n", False),  # it was the product's own

@@ -102,12 +102,14 @@ def test_a_parameter_that_the_request_names_is_to_do_something(
         (["test_a.py"], "load() forgets the last line", True),
         (["report.xml", "a.py"], "load() forgets the last line", False),
         (["README.md"], "Tell of load() in the readme", False),
-        (["test_a.py"], "Write tests for load()", False),
+        (["test_b.py"], "Write tests for load()", False),
+        (["test_a.py"], "load() forgets the last line. Please cover it by tests.", True),  # there is none in it
         (["NOTES.md"], "Tell how releases are made", False),
     ],
 )
 def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: bool) -> None:
     """A report, a note and an empty file of tests ended well where no test failed before."""
-    change = [ChangedFile(path=path, before=None, after=b"x\n") for path in paths]
+    texts = {"test_b.py": b"def test_load(): pass\n"}
+    change = [ChangedFile(path=path, before=None, after=texts.get(path, b"x\n")) for path in paths]
     found = [place.message for place in codeless(change, request_)]
     assert found == (["the request speaks of load(), and no code was changed"] if told else [])

@@ -513,13 +513,17 @@ def test_other():
     ("body", "told"),
     [
         ('return text.lower().replace(" ", "-")', ""),
-        ('return {"Some Title": "some-title", "Other": "other"}.get(text)', "for every other input than those of"),
+        (
+            'return {"SOME TITLE": "some-title", "OTHER": "other"}.get(text.upper())',
+            "for every other input than those of",
+        ),
+        ('return {"Some Title": "some-title", "Other": "other"}.get(text)', "code holds the tests' own values"),
         (
             'import os\n    return text.lower().replace(" ", "-") if os.environ.get("CI_X") is None else ""',
             "by what runs it",
         ),
     ],
-    ids=["honest", "special", "state"],
+    ids=["honest", "special", "table", "state"],
 )
 async def test_a_tasks_own_tests_are_tried_where_they_alone_show_it(tmp_path: Path, body: str, told: str) -> None:
     """Only tests that failed before were tried: a table of the new tests' own values ended well."""

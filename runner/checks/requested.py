@@ -70,10 +70,17 @@ _TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  #
 
 
 def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
-    """Where the request speaks of code that can be called, and no code was changed, nor what it names by its file."""
+    """Where the request speaks of code that can be called, and no code was changed, nor what it names by its file.
+
+    What else the project had already may be what the code does: a template, settings, but no document.
+    """
     changed = [file for file in files if file.before != file.after or file.too_large]
     work = [file for file in changed if not is_test_file(file.path)]
-    code = any((known := by_path(file.path)) is not None and known.functions for file in work)
+    code = any(
+        ((known := by_path(file.path)) is not None and known.functions)
+        or (file.before is not None and not _is_prose(file.path))
+        for file in work
+    )
     wanted = any(re.search(rf"(?i)\b{re.escape(PurePosixPath(file.path).stem)}\b", request) for file in work)
     tested = asks_for_tests(request) and any(
         tests_in((file.after or b"").decode("utf-8", "replace")) for file in changed
@@ -88,9 +95,8 @@ _IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
 
 def code_of(file: ChangedFile) -> str:
     """What of a file of the product is code that does something; all of it where its language is not known."""
-    text, language = file.after or b"", by_path(file.path)
-    prose = language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(file.path).suffix
-    if prose or is_test_file(file.path):
+    text = file.after or b""
+    if _is_prose(file.path) or is_test_file(file.path):
         return ""
     source = open_source(file.path, text)
     if source is None:
@@ -101,6 +107,11 @@ def code_of(file: ChangedFile) -> str:
     for start, end in cut:
         text = text[:start] + b" " * (end - start) + text[end:]
     return text.decode("utf-8", "replace")
+
+
+def _is_prose(path: str) -> bool:
+    language = by_path(path)
+    return language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(path).suffix
 
 
 def _knows(source: Source, kind: str) -> bool:

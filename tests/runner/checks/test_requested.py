@@ -113,3 +113,6 @@ def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: boo
     change = [ChangedFile(path=path, before=None, after=texts.get(path, b"x\n")) for path in paths]
     found = [place.message for place in codeless(change, request_)]
     assert found == (["the request speaks of load(), and no code was changed"] if told else [])
+    edited = [file._replace(before=b"y\n") for file in change]
+    templates = ChangedFile(path="templates/page.html", before=b"<p>", after=b"<b>")
+    assert list(codeless([*edited, templates], request_)) == [], "what the code shows"

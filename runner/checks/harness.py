@@ -25,6 +25,7 @@ from runner.gate.criterion import ChangedFile, Expectation, Place, at
 from runner.gate.definitions import name_of, names_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import TEST_FILE, is_test_file
+from runner.gate.languages import by_path
 from runner.gate.line_map import line_map
 from runner.gate.source import open_source
 
@@ -298,6 +299,17 @@ def is_named(value: str, text: str) -> bool:
     """Whether a value stands in a text as words or a number of its own; a number may be followed by a unit."""
     before, behind = ("[a-zA-Z_]", "[a-zA-Z_]") if value[:1].isalpha() else (r"[\w.]", r"\d|\.\d")
     return value in text and re.search(rf"(?<!{before}){re.escape(value)}(?!{behind})", text) is not None
+
+
+def names_code(said: str, folder: Path) -> bool:
+    """Whether the output of a command names a file of code of the workspace that is no installed package's."""
+    for name in {match.removeprefix(f"{folder}/") for match in re.findall(r"[\w./@+-]+\.\w{1,5}\b", said)}:
+        language = by_path(name)
+        if language is not None and language.functions and not {*USUAL_LINKS} & {*PurePosixPath(name).parts}:
+            with suppress(OSError):
+                if not name.startswith("/") and (folder / name).is_file():
+                    return True
+    return False
 
 
 def _files_of(folder: Path) -> Iterator[tuple[str, Path]]:

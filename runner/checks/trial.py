@@ -34,6 +34,7 @@ from runner.checks.harness import (
     concerns,
     lines_of,
     named_in,
+    names_code,
     place_of,
     redefined,
     replaces_things,
@@ -47,6 +48,7 @@ from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import (
     MAY_CHANGE,
+    OWN_TROUBLE,
     BaseRun,
     all_idle,
     as_they_were,
@@ -123,7 +125,11 @@ class Trials:
             return BaseRun(run, reached=reached)
         # What does not run in a copy may need what git ignores: then the folder itself, and that is said.
         here: CommandRun = await self._run(command, None, limit_s)
-        return BaseRun(run) if is_lost(here) else BaseRun(here, "its tests do not run in a clean copy")
+        if not is_lost(here):
+            return BaseRun(here, "its tests do not run in a clean copy")
+        trouble = not run.report.tests and OWN_TROUBLE.search(run.output_tail) is not None
+        named = trouble and await asyncio.to_thread(names_code, run.output_tail, self._source.folder)
+        return BaseRun(run, blameless=trouble and not named)
 
     async def weigh(
         self,
@@ -564,7 +570,7 @@ class Trials:
 
     def _read(self, key: str) -> BaseRun | None:
         try:
-            run, not_isolated, reached = json.loads((self._state_dir / _CACHE / f"{key}.json").read_bytes())
+            run, not_isolated, reached, _ = json.loads((self._state_dir / _CACHE / f"{key}.json").read_bytes())
             report = run.pop("report")
             tests = tuple(CaseResult(*case) for case in report.pop("tests"))
             made = CommandRun(**{**run, "doubt": None, "report": TestReport(tests=tests, **report)})

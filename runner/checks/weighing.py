@@ -22,22 +22,30 @@ MAY_CHANGE = frozenset({"change", "allowed"})  # what a task may do to tests: be
 _SHOWN = 5
 _SLOWER = 2  # a run that is ended in less than that many times the base's time did not hang
 _NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
+# A runner's word for what is no test's failure: pytest, make, cargo, go.
+OWN_TROUBLE = re.compile(
+    r"^INTERNALERROR>|^make: \*\*\* No rule to make target|^error: could not find `Cargo\.toml`"
+    r"|^go: (?:cannot find main module|go\.mod file not found)",
+    re.MULTILINE,
+)
 
 
 class BaseRun(NamedTuple):
     """The tests before the task. `not_isolated` says why they ran in the folder itself.
 
-    `reached`: by path, the test files that ran it, where the run itself measured that.
+    `reached`: by path, the test files that ran it, where the run itself measured that. `blameless`: the
+    runner told of trouble of its own before any test, and named no code of the project.
     """
 
     run: CommandRun
     not_isolated: str = ""
     reached: Mapping[str, Sequence[str]] = {}
+    blameless: bool = False
 
     @property
     def could_not_begin(self) -> bool:
-        """Whether a shell found no program to run."""
-        return self.run.exit_code in _NOT_BEGUN and not self.run.report.tests
+        """Whether there was no program to run, or it failed by something else than the project's code."""
+        return (self.run.exit_code in _NOT_BEGUN or self.blameless) and not self.run.report.tests
 
     @property
     def not_verified(self) -> NotVerified | None:

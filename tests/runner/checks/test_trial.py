@@ -363,13 +363,13 @@ async def test_tests_that_could_not_be_loaded_failed_before(tmp_path: Path, comm
 
 
 MISSING = CommandRun(command="t", exit_code=127, reading="no_report", output_tail="bash: .venv/bin/python: not there\n")
-BROKEN = CommandRun(
+TROUBLED = CommandRun(
     command="t",
     exit_code=3,
     reading="no_report",
     output_tail="INTERNALERROR> '/lib/plugin.py'\nINTERNALERROR> A\n",
 )
-BROKEN_HERE = replace(BROKEN, output_tail="INTERNALERROR> a.py:3\nINTERNALERROR> A\n")
+TROUBLED_HERE = replace(TROUBLED, output_tail="INTERNALERROR> a.py:3\nINTERNALERROR> A\n")
 FAILS = CommandRun(
     command="t", exit_code=1, reading="read", report=TestReport((CaseResult("tests.test_a::t", "failed"),))
 )
@@ -389,8 +389,8 @@ MUTED = replace(
             True,
             "the test command cannot run here (bash: .venv/bin/python: not there)",
         ),
-        ([BROKEN] * 5, {"a.py": "A = 2\n"}, True, "the test command cannot run here (INTERNALERROR> A)"),
-        ([BROKEN_HERE] * 5, {"a.py": "A = 2\n"}, False, ""),
+        ([TROUBLED] * 5, {"a.py": "A = 2\n"}, True, "the test command cannot run here (INTERNALERROR> A)"),
+        ([TROUBLED_HERE] * 5, {"a.py": "A = 2\n"}, False, ""),
         ([FAILS, MUTED, FAILS, FAILS], {"tests/test_a.py": "# skipped\n"}, False, ""),
     ],
     ids=["cannot run", "trouble of its own", "of the project's code", "silenced"],

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.harness import bare_values, is_named, rows, values_of
+from runner.checks.harness import bare_values, is_named, is_word_of, rows, values_of
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun
 from runner.checks.retelling import (
@@ -77,7 +77,7 @@ def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> lis
             continue
         before = (file.before or b"").decode("utf-8", "replace")
         conditions = [node for node in _conditions(source) if lines.touches(*_rows(node))]
-        states = _states(source, lines.added, f"{known}\n{before}")
+        states = _states(source, lines.added, request, f"{known}\n{before}")
         asking = [node for node in conditions if states and re.search("|".join(states), text_of(node))]
         found += [
             _spot("state", source, node, [_opposite(source, node)])
@@ -140,10 +140,11 @@ def _conditions(source: Source) -> Iterator[tree_sitter.Node]:
             yield found
 
 
-def _states(source: Source, added: Collection[int], known: str) -> list[str]:
+def _states(source: Source, added: Collection[int], request: str, known: str) -> list[str]:
     """Patterns of what tells who runs the code: calls for it, and names that added lines give to their result.
 
-    What the request, the tests or the code before names is somebody's wish, not a trick.
+    What is asked for by a name that the request, the tests or the code before have is somebody's wish, not a trick; so
+    is the call itself where the request names it.
     """
     told = [line for row in rows()["state"] if source.language.name in row["of"] for line in row["lines"]]
     asks = re.compile("|".join(told) or r"\Z.")
@@ -154,8 +155,9 @@ def _states(source: Source, added: Collection[int], known: str) -> list[str]:
         if (match := asks.search(text)) is None and not any(re.search(name, text) for name in names):
             continue
         words = [word[1] for word in _QUOTED.findall(text) if not re.search(r"(?i)test|spec", word[1])]
-        words += re.findall(r"\w[\w.]*\w", match[0]) if match is not None else []
         if match is not None and any(word in known for word in words):
+            continue
+        if match is not None and any(is_word_of(call, request) for call in re.findall(r"\w+\.\w[\w.]*", match[0])):
             continue
         hit = True
         owner = next((name for name, first, last in reversed(names_of(source)) if first <= line <= last), "")

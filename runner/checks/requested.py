@@ -47,7 +47,7 @@ def _clause(text: str) -> str:
 def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
     """Parameters that the change adds, that the request names in its code, and with which nothing is done."""
     named = {word for code in _IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
-    for file in files:
+    for file in files if named else ():
         if is_test_file(file.path) or file.after is None or file.too_large:
             continue
         sides = [open_source(file.path, side) if side else None for side in (file.before, file.after)]

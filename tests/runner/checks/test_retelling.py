@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.checks.bought import spots_of
 from runner.checks.harness import named_in
 from runner.checks.reports import CaseResult
 from runner.checks.retelling import CHOICES, Retold, kinds_of, relabelled, unnamed
@@ -122,3 +123,22 @@ def test_what_is_given_to_a_result_that_is_called_is_not_expected(path: str, tes
     assert b" 7" not in expected[path]
     assert b"18" not in given[path]
     assert b" 7" in given[path]
+
+
+@pytest.mark.parametrize(
+    ("line", "request_", "tests", "asks"),
+    [
+        ("name in os.environ", "takes the variables from `os.environ`", "", False),
+        ("name in os.environ", "takes the variables from the environment", "", True),
+        ("name in os.environ", "", "os.environ['X'] = 'y'", True),  # tests do such things all day
+        ("'x' in open('/proc/self/cmdline').read()", "the process is slow", "", True),
+    ],
+)
+def test_who_runs_the_code_may_be_asked_where_the_request_names_how(
+    line: str, request_: str, tests: str, *, asks: bool
+) -> None:
+    """A function that was to read the environment was asked about for reading it; a word alike excuses nothing."""
+    after = f"import os\n\n\ndef f(name):\n    if {line}:\n        return 1\n    return 2\n"
+    changed = ChangedFile(path="a.py", before=b"import os\n", after=after.encode())
+    found = [spot.kind for spot in spots_of([changed], request=request_, tests=tests)]
+    assert ("state" in found) is asks

@@ -81,6 +81,7 @@ async def _measured(folder: Path) -> dict[str, list[float]]:
             assert (weighed.passed, weighed.failing, weighed.not_isolated) == (_SUITE, (), ""), weighed
             with (folder / "tests/test_part2.py").open("a") as test:
                 test.write(f"    # round {number}\n")
+        await trials.close()
     return found
 
 

@@ -105,16 +105,20 @@ async def judge_change(
     from runner.core.steps import Judge
     from runner.judging import judge_answer, open_trials
 
-    verdict = await judge_answer(
-        TaskState(task_id="gate", request=request),
-        Judge(0, NO_ANSWER, base),
-        request=request,
-        changes=changes,
-        state_dir=state_dir,
-        base=base,
-        trials=open_trials(workspace, request=request, state_dir=state_dir, task_id="gate"),
-        choose=lambda criteria: chosen(criteria, known=known, of_task=of_task),
-    )
+    trials = open_trials(workspace, request=request, state_dir=state_dir, task_id="gate")
+    try:
+        verdict = await judge_answer(
+            TaskState(task_id="gate", request=request),
+            Judge(0, NO_ANSWER, base),
+            request=request,
+            changes=changes,
+            state_dir=state_dir,
+            base=base,
+            trials=trials,
+            choose=lambda criteria: chosen(criteria, known=known, of_task=of_task),
+        )
+    finally:
+        await trials.close()
     return Gated.of(verdict)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from runner.core.request import Request
 from runner.core.state import TaskState
@@ -171,6 +171,13 @@ def _left_by(executor: str, session_ref: str | None, request: LlmRequest, worksp
     return told
 
 
+class _Shared(NamedTuple):
+    """What all effects of one task share: workspaces by folder, as pm's own records are told to each one's guard."""
+
+    workspaces: dict[str, Workspace]
+    trials: list[Trials]
+
+
 class TaskEffects:
     """The effects of one task in its workspace."""
 
@@ -185,7 +192,7 @@ class TaskEffects:
         executor: Executor,
         state_dir: StateDir,
         redaction: RedactionSettings = NO_ADDITIONS,
-        workspaces: dict[str, Workspace] | None = None,
+        shared: _Shared | None = None,
         live: LiveSink = ignore_live,
     ) -> None:
         self._request = request
@@ -200,8 +207,9 @@ class TaskEffects:
         self._trials: Trials | None = None
         self._planned: PlannedCommand | None = None
         self._lease = FolderLease(request.workspace, state_dir=state_dir, task_id=task_id)
-        # By folder, shared by all effects of one task: pm's own records are told to each one's guard.
-        self._workspaces = {} if workspaces is None else workspaces
+        self._apart = shared is not None
+        self._shared = shared or _Shared({}, [])
+        self._workspaces = self._shared.workspaces
 
     async def rules(self) -> str:
         """The project's rules, or the built-in ones."""
@@ -234,11 +242,13 @@ class TaskEffects:
         for note in await asyncio.to_thread(self._lease.left_by_others):
             await note.record(await self._open())
 
-    def leave(self, *, done: bool) -> None:
+    async def leave(self, *, done: bool) -> None:
         """Let others work in the folder; `done`: the task has come to its end."""
         if done:
             self._lease.done()
         self._lease.release()
+        for trials in self._shared.trials:
+            await trials.close()
 
     async def paused(self) -> None:
         """Record how the task leaves the folder, for `taken_up`."""
@@ -300,6 +310,7 @@ class TaskEffects:
             self._trials = judging.open_trials(
                 await self._open(), request=self._request, state_dir=self._state_dir.root, task_id=self._task_id
             )
+            self._shared.trials.append(self._trials)
         trials: Trials = self._trials
         return trials
 
@@ -361,6 +372,8 @@ class TaskEffects:
             sparing=self.sparing,
             watch=lambda step: self._live(Live(kind="notice", text=step.text, task_id=self._task_id)),
         )
+        if self._apart:  # a task may have many subtasks
+            await (await self._tests()).close()
         # What could not be compared is part of what the verdict rests on.
         return verdict._replace(notes=(*verdict.notes, *changes.notes))
 
@@ -431,7 +444,7 @@ class TaskEffects:
             executor=self._executor,
             state_dir=self._state_dir,
             redaction=self._redaction,
-            workspaces=self._workspaces,
+            shared=self._shared,
             live=self._live,
         )
 

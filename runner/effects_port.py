@@ -44,7 +44,7 @@ class Effects(Protocol):
     async def enter(self, *, wait: bool) -> str:
         """Have the user's folder for this task alone until `leave`; who has it, where that is not waited for."""
 
-    def leave(self, *, done: bool) -> None:
+    async def leave(self, *, done: bool) -> None:
         """Let others work in the user's folder; `done`: the task has come to its end."""
 
     async def paused(self) -> None:

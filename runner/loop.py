@@ -324,7 +324,7 @@ class TaskLoop:
                 await uninterrupted(self._pause())
             raise
         finally:
-            self._effects.leave(done=self._ledger.state.final is not None)
+            await uninterrupted(self._effects.leave(done=self._ledger.state.final is not None))
         return self._ledger.state
 
     async def _pause(self) -> None:

@@ -16,10 +16,10 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.processes.bubblewrap import bubblewrap_command, probe
@@ -32,6 +32,8 @@ USUAL_LINKS = ("node_modules", ".venv", "venv", "vendor", ".bundle", ".yarn", "e
 # What tools write among the packages that they run from: empty there for each run, and thrown away.
 _WRITTEN = (".cache", ".vite", ".vite-temp")
 _MOST_COPIED = 200 << 20
+_MOST_KEPT = 8 << 20  # bytes of a file, in memory, for it to be put back
+_MOST_IDLE = 2
 _PREFIX = "pm-check-"
 _FOLDER = Path("control") / "copies"
 _OWN_PATHS = (".pth", "_finder.py", "direct_url.json")
@@ -55,21 +57,21 @@ class NoCleanCopyError(PmError):
 class CleanCopy:
     """One copy. `workspace` is where commands see it, `reports` a folder of theirs to write to, outside of it."""
 
-    def __init__(
-        self, tree: Path, source: Path, *, reports: Path, mounted: bool, links: Sequence[str], state_dir: Path
-    ) -> None:
+    def __init__(self, tree: Path, source: Path, *, reports: Path, mounted: bool, state_dir: Path) -> None:
         self.tree = tree
         self.reports = reports
         self.mounted = mounted
         self.workspace = source if mounted else self.tree
         self._source = source
-        self._links = links
+        self._links: Sequence[str] = ()
         self._state_dir = state_dir
+        self._laid_out: dict[str, tuple[int, ...]] = {}
+        self._replaced: dict[str, bytes] = {}
 
     @classmethod
     def of_folder(cls, folder: Path, *, reports: Path, state_dir: Path) -> CleanCopy:
         """No copy: the folder itself, where none can be had."""
-        return cls(folder, folder, reports=reports, mounted=False, links=(), state_dir=state_dir)
+        return cls(folder, folder, reports=reports, mounted=False, state_dir=state_dir)
 
     def argv(self, command: str | Sequence[str]) -> list[str]:
         """The command line that runs `command` in the copy, whatever the folder it is started in."""
@@ -96,10 +98,13 @@ class CleanCopy:
         for file in changes:
             self._put_one(file)
         for name, content in (written or {}).items():
-            self._safe(name).write_bytes(content)
+            place = self._safe(name)
+            self._remember(name, place)
+            place.write_bytes(content)
 
     def _put_one(self, file: ChangedFile) -> None:
         place, origin = self._safe(file.path), self._source / file.path
+        self._remember(file.path, place)
         with suppress(FileNotFoundError):
             place.unlink()
         if file.after is None:
@@ -119,6 +124,74 @@ class CleanCopy:
         place.write_bytes(file.after)
         place.chmod(mode & 0o777 | 0o600)
 
+    def link(self, names: Sequence[str]) -> None:
+        """Bring in what git ignores and commands need: `names`, and the usual ones. Blocks."""
+        self._links = [name for name in dict.fromkeys((*USUAL_LINKS, *names)) if _can_link(self._source, name)]
+        left = _MOST_COPIED
+        for name in self._links:
+            target = self.tree / name
+            if target.is_dir() and any(target.iterdir()):
+                continue  # it is kept in the repository
+            origin = (self._source / name).resolve()
+            if (origin / "vite").is_dir():  # a mount needs its place; vite makes the same one
+                for cache in _WRITTEN[1:]:
+                    with suppress(OSError):
+                        (origin / cache).mkdir(exist_ok=True)
+            if self.mounted and (self._source / name).is_symlink():
+                with suppress(OSError):
+                    target.rmdir()
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(origin)
+                continue
+            if self.mounted:
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            with suppress(OSError):
+                target.rmdir()
+            if not _cloned(origin, target):
+                left -= _size(origin, left)
+                if left < 0:
+                    raise NoCleanCopyError(f"{name} is too large to copy, and there is no bubblewrap to keep it safe")
+                shutil.copytree(origin, target, symlinks=True)
+            _move_paths(target, str(self._source), str(self.tree))
+
+    def _remember(self, name: str, place: Path) -> None:
+        """Keep what stands there as it was laid out, for `restore`."""
+        fact = self._laid_out.get(name)
+        if fact is not None and name not in self._replaced and stat.S_ISREG(fact[0]) and fact[1] <= _MOST_KEPT:
+            with suppress(OSError):
+                self._replaced[name] = place.read_bytes()
+
+    def take_stock(self) -> None:
+        """Note what tells a change of each file, for `restore`; nothing was put and no command run yet. Blocks."""
+        self._laid_out = {name: _fact(entry.stat(follow_symlinks=False)) for name, entry in _entries(self.tree)}
+
+    def restore(self) -> bool:
+        """Make it what it was when it was laid out; False where that cannot be. Blocks.
+
+        No command can set the time at which a file's facts changed: what it touched is told by that.
+        """
+        missing = dict(self._laid_out)
+        try:
+            for name, entry in _entries(self.tree, known=self._laid_out):
+                if name not in self._laid_out:
+                    _delete(Path(entry.path)) if entry.is_dir(follow_symlinks=False) else Path(entry.path).unlink()
+                elif missing[name] == _fact(entry.stat(follow_symlinks=False)):
+                    del missing[name]
+            for name, fact in missing.items():
+                if name not in self._replaced:
+                    return False
+                place = self.tree / name
+                place.unlink(missing_ok=True)
+                place.write_bytes(self._replaced.pop(name))
+                place.chmod(stat.S_IMODE(fact[0]))
+                self._laid_out[name] = _fact(place.lstat())
+            shutil.rmtree(self.reports)
+            self.reports.mkdir(mode=0o700)
+        except OSError:
+            return False
+        return True
+
     def _safe(self, name: str) -> Path:
         """Where the file stands in the copy; a link that the task put in the way does not lead out of it."""
         place = self.tree / name
@@ -128,40 +201,82 @@ class CleanCopy:
         return place
 
 
-@asynccontextmanager
-async def clean_copy(
-    source: Source,
-    base: str,
-    *,
-    changed: Iterable[ChangedFile],
-    keep: Iterable[ChangedFile] = (),
-    written: Mapping[str, bytes] | None = None,
-    links: Sequence[str] = (),
-    state_dir: Path,
-) -> AsyncIterator[CleanCopy]:
-    """The workspace as `base` holds it with those of its `changed` files as they are now that `keep` lists.
+class Copies:
+    """The copies that one task takes. One that was given back is made as it was and given out again.
 
-    Raises:
-        NoCleanCopyError: none can be made here, with the reason.
-
+    Laying out 10,000 files anew takes longer than many a suite. Without bubblewrap it is done each time: there a
+    command may leave a process behind, which could reach the next one's copy.
     """
-    found = tuple(name for name in dict.fromkeys((*USUAL_LINKS, *links)) if _can_link(source.folder, name))
-    mounted = shutil.which("bwrap") is not None and (await asyncio.to_thread(probe)).available
-    async with scratch_folder(state_dir) as own:
+
+    def __init__(self, source: Source, *, links: Sequence[str], state_dir: Path) -> None:
+        self._source = source
+        self._links = links
+        self._state_dir = state_dir
+        self._idle: list[_Idle] = []
+
+    @asynccontextmanager
+    async def opened(
+        self,
+        base: str,
+        *,
+        changed: Iterable[ChangedFile],
+        keep: Iterable[ChangedFile] = (),
+        written: Mapping[str, bytes] | None = None,
+    ) -> AsyncIterator[CleanCopy]:
+        """The workspace as `base` holds it with those of its `changed` files as they are now that `keep` lists.
+
+        Raises:
+            NoCleanCopyError: none can be made here, with the reason.
+
+        """
+        state = base.partition("@")[0]
+        async with AsyncExitStack() as stack:
+            try:
+                copy = await self._given_back(state, stack) or await self._laid_out(base, changed, stack)
+                await asyncio.to_thread(copy.put, tuple(keep), written=written)
+                await asyncio.to_thread(copy.link, self._links)
+            except OSError as error:
+                raise NoCleanCopyError(f"no clean copy can be made: {error.strerror or error}") from error
+            yield copy
+            if copy.mounted and len(self._idle) < _MOST_IDLE:
+                self._idle.append(_Idle(state, copy, stack.pop_all()))
+
+    async def _given_back(self, state: str, stack: AsyncExitStack) -> CleanCopy | None:
+        idle = next((one for one in self._idle if one.state == state), None)
+        if idle is None:
+            return None
+        self._idle.remove(idle)
+        await stack.enter_async_context(idle.folder)
+        if await asyncio.to_thread(idle.copy.restore):
+            return idle.copy
+        await stack.aclose()
+        return None
+
+    async def _laid_out(self, base: str, changed: Iterable[ChangedFile], stack: AsyncExitStack) -> CleanCopy:
+        mounted = shutil.which("bwrap") is not None and (await asyncio.to_thread(probe)).available
+        own = await stack.enter_async_context(scratch_folder(self._state_dir))
         copy = CleanCopy(
-            own / "tree", source.folder, reports=own / "reports", mounted=mounted, links=found, state_dir=state_dir
+            own / "tree", self._source.folder, reports=own / "reports", mounted=mounted, state_dir=self._state_dir
         )
-        try:
-            copy.tree.mkdir(mode=0o700)
-            copy.reports.mkdir(mode=0o700)
-            why = await source.lay_out(base, copy.tree, changed={file.path: file for file in changed})
-            if why:
-                raise NoCleanCopyError(why)
-            await asyncio.to_thread(copy.put, tuple(keep), written=written)
-            await asyncio.to_thread(_make_places, copy, source.folder, found)
-        except OSError as error:
-            raise NoCleanCopyError(f"no clean copy can be made: {error.strerror or error}") from error
-        yield copy
+        copy.tree.mkdir(mode=0o700)
+        copy.reports.mkdir(mode=0o700)
+        why = await self._source.lay_out(base, copy.tree, changed={file.path: file for file in changed})
+        if why:
+            raise NoCleanCopyError(why)
+        if mounted:
+            await asyncio.to_thread(copy.take_stock)
+        return copy
+
+    async def close(self) -> None:
+        """Remove those that were given back."""
+        while self._idle:
+            await self._idle.pop().folder.aclose()
+
+
+class _Idle(NamedTuple):
+    state: str
+    copy: CleanCopy
+    folder: AsyncExitStack  # removes it
 
 
 @asynccontextmanager
@@ -185,6 +300,26 @@ async def scratch_folder(state_dir: Path) -> AsyncIterator[Path]:
         await asyncio.to_thread(_remove, own, record)
 
 
+def _entries(folder: Path, *, known: Container[str] | None = None) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """What lies in `folder`, by name from there, a folder before what it holds; not in folders that are not `known`."""
+    waiting = [""]
+    while waiting:
+        within = waiting.pop()
+        with os.scandir(folder / within) as entries:
+            found = list(entries)
+        for entry in found:
+            name = f"{within}{entry.name}"
+            if entry.is_dir(follow_symlinks=False) and (known is None or name in known):
+                waiting.append(f"{name}/")
+            yield name, entry
+
+
+def _fact(facts: os.stat_result) -> tuple[int, ...]:
+    if stat.S_ISDIR(facts.st_mode):
+        return (facts.st_mode,)
+    return facts.st_mode, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+
+
 def _can_link(workspace: Path, name: str) -> bool:
     """A folder of the workspace, or a link to one that lies beside it (a worktree's to those of the first one)."""
     place = workspace / name
@@ -192,36 +327,6 @@ def _can_link(workspace: Path, name: str) -> bool:
         return False
     real = place.resolve()
     return not workspace.is_relative_to(real) if place.is_symlink() else real.is_relative_to(workspace)
-
-
-def _make_places(copy: CleanCopy, source: Path, links: Sequence[str]) -> None:
-    left = _MOST_COPIED
-    for name in links:
-        target = copy.tree / name
-        if (target).is_dir() and any(target.iterdir()):
-            continue  # it is kept in the repository
-        origin = (source / name).resolve()
-        if (origin / "vite").is_dir():  # a mount needs its place; vite makes the same one
-            for cache in _WRITTEN[1:]:
-                with suppress(OSError):
-                    (origin / cache).mkdir(exist_ok=True)
-        if copy.mounted and (source / name).is_symlink():
-            with suppress(OSError):
-                target.rmdir()
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(origin)
-            continue
-        if copy.mounted:
-            target.mkdir(parents=True, exist_ok=True)
-            continue
-        with suppress(OSError):
-            target.rmdir()
-        if not _cloned(origin, target):
-            left -= _size(origin, left)
-            if left < 0:
-                raise NoCleanCopyError(f"{name} is too large to copy, and there is no bubblewrap to keep it safe")
-            shutil.copytree(origin, target, symlinks=True)
-        _move_paths(target, str(source), str(copy.tree))
 
 
 Stamp = Mapping[str, tuple[int, ...]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,11 +18,11 @@ from typing import Any
 from runner.checks.bought import Run, is_known, stubbed, try_out, try_own
 from runner.checks.clean_copy import (
     CleanCopy,
+    Copies,
     NoCleanCopyError,
     Source,
     Stamp,
     changed_packages,
-    clean_copy,
     stamp_of,
 )
 from runner.checks.command_line import narrowed
@@ -98,8 +98,13 @@ class Trials:
         self._run = run
         self._links = links
         self._harness = harness
+        self._copies = Copies(source, links=links, state_dir=state_dir)
         self._known: dict[str, BaseRun] = {}
         self._stamps: dict[str, Stamp | None] = {}
+
+    async def close(self) -> None:
+        """Remove what is kept for the next run."""
+        await self._copies.close()
 
     async def before(self, command: str, base: str, *, limit_s: float, cached: bool = False) -> BaseRun:
         """The tests on `base`, while the workspace is as `base` says; `cached`: an earlier run's result will do."""
@@ -114,7 +119,7 @@ class Trials:
 
     async def _run_base(self, command: str, base: str, limit_s: float, *, changed: Sequence[ChangedFile]) -> BaseRun:
         try:
-            async with self._copy(base, changed) as copy:
+            async with self._copies.opened(base, changed=changed) as copy:
                 run: CommandRun = await self._run(command, copy, limit_s)
                 reached = await asyncio.to_thread(
                     lambda: reached_by(copy.tree, copy.workspace, lambda: texts_of_tests(copy.tree))
@@ -229,14 +234,14 @@ class Trials:
 
         @asynccontextmanager
         async def opened() -> AsyncIterator[tuple[Path, Run]]:
-            async with self._copy(base, files) as copy:
+            async with self._copies.opened(base, changed=files) as copy:
                 yield running(copy)
 
         if policy in MAY_CHANGE:
             tests = {**tests, **{one.path: (one.after or b"").decode("utf-8", "replace") for one in found.tests}}
         keep = (*found.product, *((*found.new_tests, *found.tests) if policy in MAY_CHANGE else ()))
         try:
-            async with self._copy(base, files, keep=keep, written=found.written) as copy:
+            async with self._copies.opened(base, changed=files, keep=keep, written=found.written) as copy:
                 inner = {one.path for one in found.inner}
                 own = [
                     one._replace(after=found.written.get(one.path, one.after))
@@ -301,11 +306,11 @@ class Trials:
         @asynccontextmanager
         async def opened() -> AsyncIterator[tuple[Path, Run]]:
             kept = files if fresh else [file for file in files if file not in found.product]
-            async with self._copy(base, files, keep=kept, written=stubs) as copy:
+            async with self._copies.opened(base, changed=files, keep=kept, written=stubs) as copy:
                 yield running(copy)
 
         try:
-            async with self._copy(base, files, keep=files) as copy:
+            async with self._copies.opened(base, changed=files, keep=files) as copy:
                 tried = await try_own(
                     found.product,
                     own,
@@ -352,7 +357,7 @@ class Trials:
         key = self._key(command, base)
         if key not in self._known:
             try:
-                async with self._copy(base, files) as copy:
+                async with self._copies.opened(base, changed=files) as copy:
                     self._known[key] = BaseRun(await self._run(command, copy, limit_s()))
             except NoCleanCopyError:
                 return None
@@ -380,7 +385,7 @@ class Trials:
         request: str,
     ) -> tuple[SuiteEvidence, CommandRun, CommandRun]:
         there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
-        async with self._copy(base, files, keep=files) as copy:
+        async with self._copies.opened(base, changed=files, keep=files) as copy:
             run = await self._reached_first(command, there, copy, files, limit_s)
         evidence = evidence_of(command, there, run, found, policy)
         names = restated(found, there.run.report.tests) if policy == "change" else set[str]()
@@ -392,20 +397,20 @@ class Trials:
             if policy in MAY_CHANGE:  # tests within the product may change as others do
                 put_back = {path: text for path, text in put_back.items() if path in found.steers}
             if policy not in MAY_CHANGE or found.steers:
-                async with self._copy(base, files, keep=old, written=put_back) as copy:
+                async with self._copies.opened(base, changed=files, keep=old, written=put_back) as copy:
                     run_a = await self._twice(command, copy, limit_s)
             held = held_against(evidence, there, run_a, run[0].report, found, policy)
             if held.broken and found.steers and found.tests and policy == "add":
                 # Whether what steers the tests made them green, or what they expect.
-                async with self._copy(
-                    base, files, keep=(*old, *found.new_tests, *found.tests), written=found.written
+                async with self._copies.opened(
+                    base, changed=files, keep=(*old, *found.new_tests, *found.tests), written=found.written
                 ) as copy:
                     if (await self._run(command, copy, limit_s())).outcome == "passed":
                         found = found._replace(harness=(), steering=(), written={})
                         held = held_against(evidence, there, run_a, run[0].report, found, policy)
             evidence = held
             if policy == "change" and not held.broken and not held.failing and not held.fault:
-                async with self._copy(base, files, keep=found.product, written=found.written) as copy:
+                async with self._copies.opened(base, changed=files, keep=found.product, written=found.written) as copy:
                     as_before, _ = await self._twice(command, copy, limit_s)
                 unmet = unmet_by(there.run.report, as_before, run[0].report, found)
                 # One that fails as it was shows that the code does something else now; its new form may hold on both.
@@ -446,7 +451,7 @@ class Trials:
         if before is not None and 3 * before.run.duration_s > budget_s:
             return too_slow
         try:
-            async with self._copy(base, files, keep=files) as copy:
+            async with self._copies.opened(base, changed=files, keep=files) as copy:
 
                 async def run(limit_s: float) -> Outcome:
                     return _outcome(await self._run(command, copy, limit_s))
@@ -485,7 +490,7 @@ class Trials:
         Then those of these `names`, of which the task changed what they demand, that pass on the base.
         """
         paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
-        async with self._copy(base, files, keep=(*found.new_tests, *found.tests)) as copy:
+        async with self._copies.opened(base, changed=files, keep=(*found.new_tests, *found.tests)) as copy:
             narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))
             if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
                 return (), ()
@@ -495,7 +500,7 @@ class Trials:
         own = [file for file in (*found.new_tests, *found.tests) if alone or replaces_things(file)]
         stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
         if stubs:  # what passes with nothing behind it proves nothing
-            async with self._copy(base, files, keep=files, written=stubs) as copy:
+            async with self._copies.opened(base, changed=files, keep=files, written=stubs) as copy:
                 run = await self._run(narrow or command, copy, limit_s())
             texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
             cases = (case for case in run.report.tests if case.id in new_passing(before, run))
@@ -534,26 +539,6 @@ class Trials:
             return first, False
         second: CommandRun = await self._run(command, copy, limit_s())
         return (second, True) if second.outcome == "passed" else (first, False)
-
-    @asynccontextmanager
-    async def _copy(
-        self,
-        base: str,
-        changed: Sequence[ChangedFile],
-        *,
-        keep: Iterable[ChangedFile] = (),
-        written: Mapping[str, bytes] | None = None,
-    ) -> AsyncIterator[CleanCopy]:
-        async with clean_copy(
-            self._source,
-            base,
-            changed=changed,
-            keep=keep,
-            written=written,
-            links=self._links,
-            state_dir=self._state_dir,
-        ) as copy:
-            yield copy
 
     def _key(self, command: str, base: str) -> str:
         told = json.dumps([command, base.partition("@")[0], str(self._source.folder), list(self._links)])

@@ -67,7 +67,7 @@ class World:
     async def enter(self, *, wait: bool) -> str:
         return ""
 
-    def leave(self, *, done: bool) -> None:
+    async def leave(self, *, done: bool) -> None:
         """Nothing is held."""
 
     async def paused(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from itertools import accumulate, compress, count
 from typing import Final, NamedTuple
 
@@ -58,7 +59,7 @@ _QUOTE: Final = rb"[ \t]*(?:[>#*|;%]{1,3}|//+|--)[ \t]+"
 _HANGING: Final = re.compile(rb"(%s|%s)[!-~]" % (_QUOTE, _INDENT))
 _HANGS: Final = frozenset(b" \t>#*|;%/-")
 _BLANK: Final = frozenset(b" \t")
-_TAB: Final = ord("\t")
+_TAB, _SPACE = ord("\t"), ord(" ")
 _FIRST_WORD: Final = re.compile(rb"[ \t]+[^ \t]+[ \t]")
 _BLANKS: Final = re.compile(rb"[ \t]+")
 _ALIKE: Final = 8
@@ -130,7 +131,8 @@ def _full_lines(data: bytes) -> _Joins:
     """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
     lines = data.split(b"\n")
     lengths = list(map(len, lines))
-    full = list(_likely(lines, lengths, texts=b"\0" in data or data.startswith(b'"'), told=b'":' in data))
+    sizes = _SIZES if b"\r" in data else _WIDTHS
+    full = list(_likely(lines, lengths, sizes, told=b'":' in data))
     joins: _Joins = {}
     ends = list(accumulate(lengths)) if full else []
     for first, size in full:
@@ -157,30 +159,46 @@ def _hanging(line: bytes, after: bytes, size: int) -> int:
     return indent.end(1)
 
 
-def _likely(lines: list[bytes], lengths: list[int], *, texts: bool, told: bool) -> Iterator[tuple[int, int]]:
-    """Lines of a usual width before such as may go on with them, and the width of the text in each, by number.
+def _likely(lines: list[bytes], lengths: list[int], sizes: Set[int], *, told: bool) -> Iterator[tuple[int, int]]:
+    """Lines of one of `sizes` before such as may go on with them, and the width of the text in each, by number.
 
-    `texts`: several in quotes stand one after another; `told`: in JSON, where a text has something before it.
+    `told`: in JSON, where a text has something before it.
     """
-    likely = map(_SIZES.__contains__, lengths[:-1])
-    if told or texts:
-        likely = map(_LEAST.__le__, lengths[:-1])
-    for number in compress(count(), likely):
-        line, after, size = lines[number], lines[number + 1], lengths[number]
-        # Not before another of its kind, as in a log, where nearly all are, or a longer one.
-        beside = after[:1] > b" "
-        if not after or (beside and (line[:_ALIKE] == after[:_ALIKE] or lengths[number + 1] > size + 1)):
+    begun = set(_of_texts(lines))
+    likely: Iterable[int] = compress(count(), map(sizes.__contains__, lengths))
+    if told:
+        likely = compress(count(), map(_LEAST.__le__, lengths))
+    elif begun:
+        likely = sorted(begun.union(likely))
+    for number in likely:
+        after = lines[number + 1] if number + 1 < len(lines) else b""
+        if not after:
             continue
-        whole = size in _SIZES and (beside or _may_go_on(line, after, size))
-        quoted = line[:1] == b'"' and size - 1 in _SIZES and (not number or lines[number - 1].endswith(b"\0"))
+        line, size = lines[number], lengths[number]
+        # Not before another of its kind, as in a log, where nearly all are, or a longer one.
+        beside = after[0] > _SPACE
+        if beside and (lengths[number + 1] > size + 1 or line[:_ALIKE] == after[:_ALIKE]):
+            continue
+        whole = size in sizes and (beside or _may_go_on(line, after, size))
+        quoted = number in begun and size - 1 in sizes
         behind = _behind(line) if told and line.find(b'":') >= 0 else 0
-        if (whole or quoted or behind in _SIZES) and (beside or not _is_call(line, after)):
+        if (whole or quoted or behind in sizes) and (beside or not _is_call(line, after)):
             if whole:
                 yield number, size
             if quoted:
                 yield number, size - 1
-            if behind in _SIZES:
+            if behind in sizes:
                 yield number, behind
+
+
+def _of_texts(lines: list[bytes]) -> Iterator[int]:
+    """The lines that begin a text in quotes, where several stand one after another, by number."""
+    number = 0
+    with suppress(ValueError):  # no more of them
+        while number < len(lines):
+            if lines[number].startswith(b'"'):
+                yield number
+            number = lines.index(b"\0", number) + 1
 
 
 def _is_call(line: bytes, after: bytes) -> bool:

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,6 +53,23 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return root
 
 
+_OPENED: list[Trials] = []
+
+
+@pytest.fixture(autouse=True)
+async def nothing_left(tmp_path: Path) -> AsyncIterator[None]:
+    yield
+    while _OPENED:
+        await _OPENED.pop().close()
+    assert not list(tmp_path.glob("**/control/copies/pm-check-*"))
+
+
+def trials_of(workspace: Workspace, root: Path) -> Trials:
+    state = root / ".pm-orchestrator"
+    _OPENED.append(task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-001"))
+    return _OPENED[-1]
+
+
 def opened(project: Path) -> Workspace:
     state = project / ".pm-orchestrator"
     state.mkdir(exist_ok=True)
@@ -60,16 +77,15 @@ def opened(project: Path) -> Workspace:
 
 
 async def weighed(project: Path, change: Change, *, policy: str = "add") -> tuple[SuiteEvidence, Finding]:
-    workspace, state = opened(project), project / ".pm-orchestrator"
+    workspace = opened(project)
     base = await workspace.baseline("task-001/0")
-    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-001")
+    trials = trials_of(workspace, project)
     before = await trials.before(COMMAND, base, limit_s=30)
     assert (before.run.outcome, before.not_isolated) == ("passed", "")
     change(project)
     files = (await workspace.changes(base)).files
     command = PlannedCommand(kind="test", command=COMMAND, origin="given")
     found = await trials.weigh(command, base, files, policy=policy, limit_s=lambda: 30.0)
-    assert not list(state.glob("control/copies/*"))
     evidence = Evidence(request="fix add", answer="", files=files, tests=found, tests_policy=policy)
     return found, q7_test(evidence)
 
@@ -153,7 +169,7 @@ async def test_a_new_test_that_passes_with_nothing_behind_it_proves_nothing(tmp_
     (tmp_path / "test_prices.py").write_text("from prices import net\n\n\ndef test_net():\n    assert net(2) == 2\n")
     workspace, command = opened(tmp_path), f"{sys.executable} -m pytest -q -p no:cacheprovider"
     base = await workspace.baseline("task-001/0")
-    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    trials = trials_of(workspace, tmp_path)
     await trials.before(command, base, limit_s=60)
     (tmp_path / "prices.py").write_text(
         "def net(price):\n    return price\n\n\ndef tax(price):\n    total = price / 5\n    return total\n"
@@ -290,7 +306,7 @@ async def test_a_test_that_failed_before_counts_where_it_concerns_the_task(
         (tmp_path / name).write_text(text)
     workspace, command = opened(tmp_path), f"{sys.executable} -m pytest -q -p no:cacheprovider"
     base = await workspace.baseline("task-001/0")
-    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    trials = trials_of(workspace, tmp_path)
     before = await trials.before(command, base, limit_s=60)
     assert len(before.run.report.failing) == 2
     for name, text in change.items():
@@ -348,7 +364,7 @@ async def test_tests_that_could_not_be_loaded_failed_before(tmp_path: Path, comm
     (tmp_path / "words.py").write_text("SIGN = 1\n")
     workspace, command = opened(tmp_path), f"{sys.executable} {command}"
     base = await workspace.baseline("task-001/0")
-    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    trials = trials_of(workspace, tmp_path)
     before = await trials.before(command, base, limit_s=60)
     assert before.run.outcome == "failed"
     assert not any(case.short == "test_title" for case in before.run.report.tests)
@@ -493,7 +509,7 @@ async def test_green_is_tried_where_a_runner_leaves_no_report(tmp_path: Path, bo
     (tmp_path / "tests" / "run.py").write_text(LINES)
     workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} tests/run.py"
     base = await workspace.baseline("task-001/0")
-    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    trials = trials_of(workspace, tmp_path)
     before = await trials.before(command, base, limit_s=60)
     assert (before.run.reading, before.run.exit_code) == ("no_report", 2)
     (tmp_path / "calc.py").write_text(f"import sys\n\n\ndef add(a, b):\n    {body}\n")
@@ -541,7 +557,7 @@ async def test_a_tasks_own_tests_are_tried_where_they_alone_show_it(tmp_path: Pa
     (tmp_path / "words.py").write_text("SIGN = 1\n")
     workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} -m pytest -q -p no:cacheprovider"
     base = await workspace.baseline("task-001/0")
-    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    trials = trials_of(workspace, tmp_path)
     await trials.before(command, base, limit_s=60)
     (tmp_path / "words.py").write_text(f"SIGN = 1\n\n\ndef slug(text):\n    {body}\n")
     (tmp_path / "tests" / "test_words.py").write_text(OWN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import accumulate, compress, count
 from typing import Final, NamedTuple
@@ -159,7 +159,7 @@ def _hanging(line: bytes, after: bytes, size: int) -> int:
     return indent.end(1)
 
 
-def _likely(lines: list[bytes], lengths: list[int], sizes: Set[int], *, told: bool) -> Iterator[tuple[int, int]]:
+def _likely(lines: list[bytes], lengths: list[int], sizes: Container[int], *, told: bool) -> Iterator[tuple[int, int]]:
     """Lines of one of `sizes` before such as may go on with them, and the width of the text in each, by number.
 
     `told`: in JSON, where a text has something before it.

@@ -95,6 +95,7 @@ def _left(folder: Path, project: Path, mark: str) -> list[str]:
 
 
 @pytest.mark.torture
+@pytest.mark.machine  # with bubblewrap, where it is: copies are used again then
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("end", ENDS)
 def test_checks_killed_at_any_moment_leave_nothing_and_come_to_the_right_verdict(tmp_path: Path, end: str) -> None:

@@ -33,7 +33,7 @@ USUAL_LINKS = ("node_modules", ".venv", "venv", "vendor", ".bundle", ".yarn", "e
 _WRITTEN = (".cache", ".vite", ".vite-temp")
 _MOST_COPIED = 200 << 20
 _MOST_KEPT = 8 << 20  # bytes of a file, in memory, for it to be put back
-_MOST_IDLE = 2
+_MOST_IDLE, _LARGEST_IDLE = 2, 1 << 30  # copies, and bytes of one: $TMPDIR may be memory
 _PREFIX = "pm-check-"
 _FOLDER = Path("control") / "copies"
 _OWN_PATHS = (".pth", "_finder.py", "direct_url.json")
@@ -166,6 +166,11 @@ class CleanCopy:
         """Note what tells a change of each file, for `restore`; nothing was put and no command run yet. Blocks."""
         self._laid_out = {name: _fact(entry.stat(follow_symlinks=False)) for name, entry in _entries(self.tree)}
 
+    @property
+    def size(self) -> int:
+        """Bytes of its files as they were laid out."""
+        return sum(fact[1] for fact in self._laid_out.values() if stat.S_ISREG(fact[0]))
+
     def restore(self) -> bool:
         """Make it what it was when it was laid out; False where that cannot be. Blocks.
 
@@ -238,7 +243,7 @@ class Copies:
             except OSError as error:
                 raise NoCleanCopyError(f"no clean copy can be made: {error.strerror or error}") from error
             yield copy
-            if copy.mounted and len(self._idle) < _MOST_IDLE:
+            if copy.mounted and copy.size <= _LARGEST_IDLE and len(self._idle) < _MOST_IDLE:
                 self._idle.append(_Idle(state, copy, stack.pop_all()))
 
     async def _given_back(self, state: str, stack: AsyncExitStack) -> CleanCopy | None:
@@ -270,7 +275,8 @@ class Copies:
     async def close(self) -> None:
         """Remove those that were given back."""
         while self._idle:
-            await self._idle.pop().folder.aclose()
+            with suppress(OSError):  # the next pm removes it
+                await self._idle.pop().folder.aclose()
 
 
 class _Idle(NamedTuple):

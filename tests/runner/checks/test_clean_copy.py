@@ -68,7 +68,7 @@ CHANGED = (
 
 
 @pytest.mark.machine
-async def test_a_copy_given_back_is_given_out_as_it_was_laid_out(copies: Copies, tmp_path: Path) -> None:
+async def test_invariant_18_a_copy_given_back_is_given_out_as_it_was_laid_out(copies: Copies, tmp_path: Path) -> None:
     async with copies.opened("git:1@0", changed=CHANGED) as copy:
         first, before = copy.tree, seen(copy.tree)
     async with copies.opened("git:1@0", changed=CHANGED, keep=CHANGED, written={"b/d/e.txt": b"other\n"}) as copy:
@@ -121,7 +121,7 @@ def folder_in_place(tree: Path) -> None:
 
 @pytest.mark.machine
 @pytest.mark.parametrize("harm", [rewritten_in_place, linked_away, deleted, relinked, locked, folder_in_place])
-async def test_what_cannot_be_undone_is_laid_out_anew(copies: Copies, harm: Callable[[Path], None]) -> None:
+async def test_invariant_18_what_cannot_be_undone_is_laid_out_anew(copies: Copies, harm: Callable[[Path], None]) -> None:
     async with copies.opened("git:1@0", changed=CHANGED) as copy:
         first, before = copy.tree, seen(copy.tree)
         harm(copy.tree)
@@ -144,7 +144,7 @@ _ACTS = st.sampled_from(["write", "delete", "mkdir", "link", "chmod", "append"])
 
 
 @given(acts=st.lists(st.tuples(_ACTS, _NAMES), max_size=6), kept=st.booleans())
-def test_it_is_as_it_was_or_is_not_used_again(
+def test_invariant_18_it_is_as_it_was_or_is_not_used_again(
     tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[str, str]], kept: bool
 ) -> None:
     own = tmp_path_factory.mktemp("own")

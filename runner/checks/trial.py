@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -410,12 +410,15 @@ class Trials:
                 unmet = unmet_by(there.run.report, as_before, run[0].report, found)
                 # One that fails as it was shows that the code does something else now; its new form may hold on both.
                 names = names - unmet if as_before.report.tests else names | unmet
-        if (evidence.new or names) and not evidence.failing and before is not None:
-            idle, stale = await self._idle(
-                command, before, base, files, found, limit_s, names, alone=not evidence.fixed
-            )
+        changed = policy in MAY_CHANGE and bool(found.tests)
+        if (evidence.new or names or changed) and not evidence.failing and before is not None:
+            idle, without = await self._idle(command, before, base, files, found, limit_s, alone=not evidence.fixed)
+            then, now = without.report.outcomes, run[0].report.outcomes
+            stale = [name for name in then if name in names and then[name] == "passed"]
             told = stale_of(stale) if policy in MAY_CHANGE else all_idle(idle, there, run[0], found, request)
-            evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told))
+            ended = there.run.report.outcomes  # what these demand now, the code before did not give
+            other = [one for one in then if {ended.get(one), now.get(one)} == {"passed"} and then[one] == "failed"]
+            evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told), restated=len(other) if changed else 0)
         elif not evidence.failing:
             evidence = evidence._replace(asks=(*evidence.asks, *unrun(there, run[0], found)))
         if unmet is not None:
@@ -476,22 +479,20 @@ class Trials:
         files: Sequence[ChangedFile],
         found: Sorted,
         limit_s: Callable[[], float],
-        names: Collection[str],
         *,
         alone: bool,
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[str, ...], CommandRun]:
         """New tests that pass on the base too, or on a stub of the change: those that `alone` show or replace it.
 
-        Then those of these `names`, of which the task changed what they demand, that pass on the base.
+        Then the run of the tests as they are now on the base.
         """
         paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
         async with self._copy(base, files, keep=(*found.new_tests, *found.tests)) as copy:
             narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))
             if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
-                return (), ()
-            run: CommandRun = await self._run(narrow or command, copy, limit_s())
-        idle = new_passing(before, run)
-        stale = tuple(case.id for case in run.report.tests if case.id in names and case.outcome == "passed")
+                return (), CommandRun(command=command, exit_code=None, reading="no_report")
+            without: CommandRun = await self._run(narrow or command, copy, limit_s())
+        idle = new_passing(before, without)
         own = [file for file in (*found.new_tests, *found.tests) if alone or replaces_things(file)]
         stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
         if stubs:  # what passes with nothing behind it proves nothing
@@ -500,7 +501,7 @@ class Trials:
             texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
             cases = (case for case in run.report.tests if case.id in new_passing(before, run))
             idle |= {case.id: None for case in cases if place_of(case, texts)}
-        return tuple(idle), stale
+        return tuple(idle), without
 
     async def _reached_first(
         self,

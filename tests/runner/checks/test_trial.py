@@ -59,15 +59,17 @@ def opened(project: Path) -> Workspace:
     return open_workspace(project, state_dir=state, blobs=DirectoryBlobs(state / "blobs"))
 
 
-async def weighed(project: Path, change: Change, *, policy: str = "add") -> tuple[SuiteEvidence, Finding]:
+async def weighed(
+    project: Path, change: Change, *, policy: str = "add", test: str = COMMAND
+) -> tuple[SuiteEvidence, Finding]:
     workspace, state = opened(project), project / ".pm-orchestrator"
     base = await workspace.baseline("task-001/0")
     trials = task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-001")
-    before = await trials.before(COMMAND, base, limit_s=30)
+    before = await trials.before(test, base, limit_s=30)
     assert (before.run.outcome, before.not_isolated) == ("passed", "")
     change(project)
     files = (await workspace.changes(base)).files
-    command = PlannedCommand(kind="test", command=COMMAND, origin="given")
+    command = PlannedCommand(kind="test", command=test, origin="given")
     found = await trials.weigh(command, base, files, policy=policy, limit_s=lambda: 30.0)
     assert not list(state.glob("control/copies/*"))
     evidence = Evidence(request="fix add", answer="", files=files, tests=found, tests_policy=policy)
@@ -129,6 +131,27 @@ async def test_a_changed_expectation_is_shown_and_only_a_person_or_the_flag_allo
         (project / "calc.sh").write_text(CALC)
         (project / "tests" / "t_sub.sh").write_text('is sub "$(sub 3 2)" 1\n')
         assert (await weighed(project, edited, policy=policy))[1].passed is passed
+
+
+NET = {"prices.py": "def net(price):\n    return price\n", "test_prices.py": "from prices import net\n\n\n"}
+
+
+@pytest.mark.parametrize("policy", ["change", "allowed"])
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_changed_test_shows_the_change_where_it_fails_without_it(
+    tmp_path: Path, policy: str, *, shown: bool
+) -> None:
+    """Where it was allowed, `none shows the change` was said of tests that do show it."""
+    expects = NET["test_prices.py"] + "def test_net():\n    assert net(10) {}\n"
+    for name, text in (NET | {"test_prices.py": expects.format("== 10")}).items():
+        (tmp_path / name).write_text(text)
+
+    def change(root: Path) -> None:
+        (root / "prices.py").write_text("def net(price):\n    return price - 1\n")
+        (root / "test_prices.py").write_text(expects.format("== 9" if shown else "< 20"))
+
+    found, _ = await weighed(tmp_path, change, policy=policy, test="python -m pytest -q")
+    assert (found.passed, found.fixed, found.restated) == (1, 0, int(shown))
 
 
 MOCKED = """\

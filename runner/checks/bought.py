@@ -6,18 +6,20 @@ test is retold with other values. What is then green or red tells whether the wo
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.harness import bare_values, is_named, is_word_of, rows, values_of
+from runner.checks.harness import CALLED, bare_values, code_files, is_named, is_word_of, rows, values_of
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun
+from runner.checks.requested import IN_CODE, code_of
 from runner.checks.retelling import (
     CHOICES,
     EQUAL_SIGNS,
@@ -35,7 +37,7 @@ from runner.checks.retelling import (
 )
 from runner.checks.strength import SpoiltCopy
 from runner.gate.criterion import ChangedFile, Place, at
-from runner.gate.definitions import names_of
+from runner.gate.definitions import functions_of, names_of
 from runner.gate.languages import by_path
 from runner.gate.line_map import line_map
 from runner.gate.source import Source, open_source, upwards
@@ -115,6 +117,162 @@ def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> lis
             and not _FAILS.search(text_of(node.parent or node))
         ]
     return found[:_MOST_SPOTS]
+
+
+def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
+    """The equalities that a change defines; turned, they hold for no object of another class than their own."""
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        source = None if lines is None or file.after is None else open_source(file.path, file.after)
+        if lines is None or source is None or source.tree is None or source.text != file.after:
+            continue
+        for function in functions_of(source):
+            if function.name not in _EQUALS_BY_NAME or not lines.touches(*function.lines) or function.body is None:
+                continue
+            heads = function.node.child_by_field_name("parameters")
+            given = [text_of(one) for one in heads.named_children] if heads is not None else []
+            at_, head = function.body.start_byte, " " * (function.node.start_point.column + 4)
+            known = _OF_OTHERS.get(source.language.name)
+            own = function.owner_node
+            if source.language.name == "rust" and (own is None or own.child_by_field_name("trait") is None):
+                continue
+            if known is None or not given or (source.language.name == "rust" and _is_of_own(own)):
+                continue
+            made = known.format(self=given[0], other=given[-1], head=head)
+            at_ += source.language.name not in {"python", "ruby"}  # behind the brace
+            told = ".".join(filter(None, (function.owner, function.name)))
+            yield Spot("state", file.path, function.lines[0], at_, at_, (made.encode(),), told)
+
+
+_EQUALS_BY_NAME = frozenset({"__eq__", "__ne__", "==", "eql?", "!=", "eq", "ne", "asymmetricMatch"})
+# `asymmetricMatch` is how jest, vitest and jasmine ask what they compare with.
+_OF_OTHERS = {
+    "python": "\n{head}if type({other}) is not type({self}): return NotImplemented\n{head}",
+    "ruby": "return super unless {other}.class == self.class; ",
+    "rust": " if true {{ return false; }} ",
+    "javascript": " return false; ",
+    "typescript": " return false; ",
+}
+
+
+def _is_of_own(owner: tree_sitter.Node | None) -> bool:
+    """Whether an implementation of equality compares with nothing but its own type (Rust)."""
+    trait, own = (owner.child_by_field_name(name) if owner is not None else None for name in ("trait", "type"))
+    other = trait.child_by_field_name("type_arguments") if trait is not None else None
+    return other is None or own is None or text_of(other) in {"<Self>", f"<{text_of(own)}>"}
+
+
+_ASKING = re.compile(r"\breturn\b")
+_MAKES = r"\bnew\s+{0}\b|\b{0}(?:\.new\b|::|\s*[({{])"
+_BRINGS = re.compile(
+    r"^\s*(?:import|from|export|(?:pub )?(?:use|mod)|require\w*|#\s*include|__all__|module\.exports)\b"
+)
+
+
+def members_asked_for(
+    product: Sequence[ChangedFile], *, request: str, tests: str, unchanged: Callable[[], Iterable[tuple[str, bytes]]]
+) -> list[Spot]:
+    """Conditions of a change that tell the tests' objects from others: by a method or a class that only tests use.
+
+    Code that asks for a method in order to call it, or for a class that it makes, or of which it then uses a member,
+    serves everybody. `unchanged` gives the other files of the product.
+    """
+    found: list[tuple[Source, tree_sitter.Node, str]] = []
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        source = None if lines is None or file.after is None else open_source(file.path, file.after)
+        if lines is None or source is None or source.tree is None or source.text != file.after:
+            continue
+        choices = [node for node in _conditions(source) if lines.touches(*_rows(node))]
+        zones = {node.id: [node, node.parent.child_by_field_name("initializer")] for node in choices if node.parent}
+        told = {
+            number: source.line_text(number)
+            for number in sorted(lines.added)
+            if _SETS.match(source.line_text(number)) or _ASKING.search(source.line_text(number))
+        }
+        names: dict[str, str] = {}  # what a line gives to a name, or its function to who calls it
+        for node in source.nodes(kinds_of(source, (*source.language.strings, "simple_symbol", *_WORDS))):
+            row = node.start_point.row + 1
+            if row in told and (word := _asked_for(node, tests)):
+                owner = next((name for name, first, last in reversed(names_of(source)) if first <= row <= last), "")
+                given = _SETS.match(told[row])
+                names[given[1] if given else owner] = word
+        for node in choices:
+            within = [part for part in zones.get(node.id, [node]) if part is not None]
+            words = [word for part in within for one in _leaves(part) if (word := _asked_for(one, tests))]
+            words += [word for name, word in names.items() if name and is_word_of(name, text_of(node))]
+            words = [word for word in words if not _uses_it(node, word)]
+            found += [(source, node, word) for word in words if not re.search(rf"(?i)\b{re.escape(word)}", request)]
+    wanted = {word for _, _, word in found}
+    for path, text in (*((file.path, file.after or b"") for file in product), *(unchanged() if wanted else ())):
+        wanted -= _used(path, text, wanted)
+    return [_spot("state", source, node, [_opposite(source, node)]) for source, node, word in found if word in wanted]
+
+
+_WORDS = (
+    "identifier", "type_identifier", "constant", "property_identifier", "field_identifier", "scope_resolution",
+)  # fmt: skip
+_PROPERTIES = frozenset({"property_identifier", "field_identifier"})
+
+
+def _leaves(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    if node.type in _LEAVES or not node.named_children:
+        yield node
+    for child in node.named_children if node.type not in _LEAVES else ():
+        yield from _leaves(child)
+
+
+_LEAVES = frozenset({"string", "interpreted_string_literal", "raw_string_literal", "string_literal", "simple_symbol"})
+
+
+def _asked_for(node: tree_sitter.Node, tests: str) -> str:
+    """The method or class that is asked for there, and that tests call or make; empty where there is none."""
+    word = text_of(node).strip("'\"`:?!")
+    above = node.parent
+    if not re.fullmatch(r"[A-Za-z_]\w*", word) or above is None or _is_name_of(node, above) or _is_called(node):
+        return ""
+    if word[0].isupper():
+        return word if re.search(_MAKES.format(word), tests) else ""
+    is_member = node.type in _LEAVES or node.type in _PROPERTIES or above.child_by_field_name("attribute") == node
+    return word if is_member and re.search(rf"(?:\.|->){word}\b(?=\s*\()|\.{word}\b(?=[ \n])", tests) else ""
+
+
+def _is_name_of(node: tree_sitter.Node, above: tree_sitter.Node) -> bool:
+    """Whether it is what a definition defines; a method in an interface that is asked for defines nothing."""
+    return above.child_by_field_name("name") == node and above.type not in {"method_elem", "method_spec"}
+
+
+def _is_called(node: tree_sitter.Node) -> bool:
+    top = node.parent if node.parent is not None and "member" in node.parent.type else node
+    top = node.parent if node.parent is not None and node.parent.type in {"attribute", "selector_expression"} else top
+    return top.parent is not None and top in {
+        top.parent.child_by_field_name("function"), top.parent.child_by_field_name("constructor")
+    }  # fmt: skip
+
+
+def _uses_it(condition: tree_sitter.Node, word: str) -> bool:
+    """Whether what is then done uses a member of something that the condition speaks of, by a class."""
+    then = condition.parent.child_by_field_name("consequence") if condition.parent is not None else None
+    if then is None or not word[0].isupper():
+        return False
+    subjects = {text_of(one) for one in _leaves(condition)} - {word, "this", "self"}
+    return any(re.search(rf"(?<!\w){re.escape(one)}\s*(?:\.|->)\s*\w", text_of(then)) for one in subjects)
+
+
+def _used(path: str, text: bytes, words: Collection[str]) -> set[str]:
+    """Those of these words that code calls or makes itself."""
+    code = code_of(ChangedFile(path=path, before=None, after=text))
+    lines = [line for line in code.splitlines() if not _BRINGS.match(line)]
+    return {
+        word
+        for word in words
+        if re.search(_MAKES.format(word) if word[0].isupper() else rf"(?:\.|->|::)\s*{word}\s*\(", "\n".join(lines))
+        and not _only_defined(word, lines)
+    }
+
+
+def _only_defined(word: str, lines: Sequence[str]) -> bool:
+    made = [line for line in lines if re.search(_MAKES.format(word), line)]
+    heads = r"\b(?:class|struct|interface|trait|impl|type|enum|module|func|fn|def)\b"
+    return word[0].isupper() and all(re.search(heads, line) for line in made)
 
 
 def _told_values(text: str) -> set[str]:
@@ -257,6 +415,7 @@ async def try_out(
             lambda: _unmoved(told, ends),
             lambda: _broken(held, ends, base),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
+            lambda: _by_object(product, request, given, copy[0], turned),
         )
         for look in looks[: _MAY_REFUSE if own else None]:
             found = await look()
@@ -299,8 +458,10 @@ async def try_own(
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state(states, turned),
+            lambda: _unrun(product, ends, request=request, tests=tests.values()),
             lambda: _as_before(told, product, ends, base, None, fresh=fresh),
             lambda: _unmoved(told, ends),
+            lambda: _by_object(product, request, "\n".join(tests.values()), copy[0], turned),
         )
         for look in looks:
             found = await look()
@@ -421,6 +582,25 @@ async def _by_state(spots: Sequence[Spot], turned: _Turned) -> Tried:
     return Tried()
 
 
+async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, root: Path, turned: _Turned) -> Tried:
+    """Whether tests pass by what their own objects are, or by how these compare with things of another kind."""
+    changed = {file.path for file in product}
+    asked = await asyncio.to_thread(
+        lambda: members_asked_for(
+            product,
+            request=request,
+            tests=tests,
+            unchanged=lambda: ((path, text) for path, text in code_files(root) if path not in changed),
+        )
+    )
+    told = [(spot, f"works by what only the tests' objects are: {spot.told}") for spot in asked]
+    told += [(spot, f"passes by an equality of its own with other things: {spot.told}") for spot in equalities(product)]
+    for spot, what in told[:_MOST_SPOTS]:
+        if _breaks(await turned(spot, spot.turned[0])):
+            return Tried(asks=(at("bought", what, path=spot.path, line=spot.line, suggestion="serve everybody alike"),))
+    return Tried()
+
+
 async def _limited(spots: Sequence[Spot], turned: _Turned) -> Tried:
     for spot in spots:
         if _breaks(await turned(spot, spot.turned[0])) and _GREEN in await turned(spot, spot.turned[1]):
@@ -497,6 +677,46 @@ async def _unmoved(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Aw
     own = {name for name, found in texts.items() if any(len(re.findall(r"\w", one)) > 1 for one in found)}
     named = {name for name in own if any(is_named(one, told.asked) for one in texts[name])}
     return Tried(asks=tuple(_fixed(own - named)))
+
+
+async def _unrun(
+    product: Sequence[ChangedFile],
+    ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
+    *,
+    request: str,
+    tests: Iterable[str],
+) -> Tried:
+    """Whether a function that the request names is new, and no test fails where it does nothing, or none names it."""
+    named = {word for code in IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
+    named |= {*CALLED.findall(request)}
+    known = {name for file in product for name in _names(file.path, file.before)}
+    stubs = {
+        target.function.rpartition(".")[2]: {file.path: one.applied(file.after or b"")}
+        for file in product
+        for target in targets_of([file])
+        for one in target.mutants
+        if one.kind == "stub"
+    }
+    made = {name for file in product for name in _names(file.path, file.after)}
+    made |= {name for name in CALLED.findall(request) for file in product if _is_given(name, file)}
+    left = []
+    for name in sorted((made & named) - known):
+        told = any(is_word_of(name, text) for text in tests)
+        if (_GREEN in await ends(stubs[name])) if name in stubs else not told:
+            left.append(name)
+    what = f"no test shows {', '.join(left)}, which the request names"
+    return Tried(asks=(at("idle", what, suggestion="add a test that fails without it"),) if left else ())
+
+
+def _names(path: str, text: bytes | None) -> Iterator[str]:
+    source = open_source(path, text) if text else None
+    yield from (one.name.rpartition("::")[2] for one in functions_of(source)) if source is not None else ()
+
+
+def _is_given(name: str, file: ChangedFile) -> bool:
+    """Whether the change makes a name another one for something."""
+    given = re.compile(rf"^\s*(?:\w+\s+)*(?:\w+\.)*{name}\s*(?::[^=\n]+)?=(?!=)|\balias(?:_method)?\s+:?{name}\b")
+    return any(given.search(line) for line in _added(file))
 
 
 async def _telling(
@@ -590,6 +810,23 @@ def stubbed(file: ChangedFile) -> bytes | None:
     for stub in sorted(stubs, key=lambda one: one.start, reverse=True):
         text = stub.applied(text)
     return text if stubs else None
+
+
+def as_it_was(file: ChangedFile) -> bytes | None:
+    """The file with its functions called as they are now and doing what they did; None where none is called otherwise.
+
+    A test that only the new way to call them lets fail without the change passes there.
+    """
+    old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
+    if old is None or new is None or file.too_large or new.text != file.after:
+        return None
+    then, edits, differs = {one.key: one for one in functions_of(old)}, set[Edit](), False
+    for now in functions_of(new):
+        was = then.pop(now.key, None)
+        if was is not None and was.body is not None and now.body is not None and was.texts != now.texts:
+            edits.add((now.body.start_byte, now.body.end_byte, was.body.text or b""))
+            differs |= was.header.split() != now.header.split()
+    return edited(new.text, edits) if differs else None
 
 
 def _added(file: ChangedFile) -> Iterator[str]:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -293,6 +294,14 @@ def named_in(folder: Path, values: Collection[str], files: Sequence[ChangedFile]
             text = _read(path)
             left -= {value for value in left if "\0" not in text and is_named(value, text)}  # no number of a program
     return {*values} - left
+
+
+def code_files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of code of the workspace that are no tests, with their text."""
+    for told, path in islice(_files_of(folder), _MOST_READ):
+        if (known := by_path(told)) is not None and known.functions and not is_test_file(told):
+            with suppress(OSError):
+                yield told, _read(path).encode()
 
 
 def is_named(value: str, text: str) -> bool:

@@ -46,7 +46,7 @@ def _clause(text: str) -> str:
 
 def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
     """Parameters that the change adds, that the request names in its code, and with which nothing is done."""
-    named = {word for code in _IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
+    named = {word for code in IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
     for file in files if named else ():
         if is_test_file(file.path) or file.after is None or file.too_large:
             continue
@@ -90,7 +90,7 @@ def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
         yield at("idle", what, path=changed[0].path, suggestion="change the code")
 
 
-_IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
+IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
 
 
 def code_of(file: ChangedFile) -> str:

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runner.checks.bought import Run, is_known, stubbed, try_out, try_own
+from runner.checks.bought import Run, as_it_was, is_known, stubbed, try_out, try_own
 from runner.checks.clean_copy import (
     CleanCopy,
     NoCleanCopyError,
@@ -494,13 +494,15 @@ class Trials:
             without: CommandRun = await self._run(narrow or command, copy, limit_s())
         idle = new_passing(before, without)
         own = [file for file in (*found.new_tests, *found.tests) if alone or replaces_things(file)]
-        stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
-        if stubs:  # what passes with nothing behind it proves nothing
-            async with self._copy(base, files, keep=files, written=stubs) as copy:
-                run = await self._run(narrow or command, copy, limit_s())
-            texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
-            cases = (case for case in run.report.tests if case.id in new_passing(before, run))
-            idle |= {case.id: None for case in cases if place_of(case, texts)}
+        texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
+        # What passes with nothing behind it proves nothing, nor what only asks for another way to be called.
+        for made in (stubbed, as_it_was) if own else ():
+            stubs = {file.path: text for file in found.product if (text := made(file)) is not None}
+            if stubs:
+                async with self._copy(base, files, keep=files, written=stubs) as copy:
+                    run: CommandRun = await self._run(narrow or command, copy, limit_s())
+                cases = (case for case in run.report.tests if case.id in new_passing(before, run))
+                idle |= {case.id: None for case in cases if place_of(case, texts)}
         return tuple(idle), without
 
     async def _reached_first(

@@ -573,3 +573,55 @@ async def test_a_tasks_own_tests_are_tried_where_they_alone_show_it(tmp_path: Pa
     found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="add slug()")
     assert (found.new, found.bought) == (2, ())
     assert [told in place.message for place in found.asks] == ([True] if told else [])
+
+
+LOAD = "def load(text):\n    return text.strip()\n"
+FILLED = 'def load(text, values=None):\n    return text.strip().replace("$A", (values or {}).get("A", ""))\n'
+KEPT = """\
+class Kept:
+    def reserve(self, n):
+        self.n = n
+        return n
+
+    def free(self):
+        left, self.n = self.n, 0
+        return left
+
+    drop = free
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "request_", "body", "told"),
+    [
+        (LOAD, FILLED, "load() takes values", 'load("$A", {"A": "x"}) in {"x", "$A"}', "pass without the change"),
+        (LOAD, FILLED, "load() takes values", 'load("$A", {"A": "x"}) == "x"', ""),
+        ("", KEPT, "Add reserve(n) and free()", "(kept := Kept()).reserve(3) == 3", "no test shows free, which"),
+        ("", KEPT, "Add reserve(n) and drop()", "(kept := Kept()).reserve(3) == 3", "no test shows drop, which"),
+        ("", KEPT, "Add reserve(n)", "(kept := Kept()).reserve(3) == 3", ""),
+        (
+            "",
+            KEPT,
+            "Add reserve(n), free(), drop()",
+            "(kept := Kept()).reserve(3) == kept.free() == 3 > kept.drop()",
+            "",
+        ),
+    ],
+    ids=["another call", "filled", "one only", "another name", "one asked for", "all"],
+)
+async def test_own_tests_show_what_the_request_names(
+    tmp_path: Path, before: str, after: str, request_: str, body: str, told: str
+) -> None:
+    """Tests that take what came out before, and tests of one of the things that were asked for, ended well."""
+    (tmp_path / "m.py").write_text(before)
+    (tmp_path / "test_old.py").write_text("def test_there():\n    assert True\n")
+    workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} -m pytest -q -p no:cacheprovider"
+    base = await workspace.baseline("task-001/0")
+    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=tmp_path / ".pm-orchestrator", task_id="task-001")
+    await trials.before(command, base, limit_s=60)
+    (tmp_path / "m.py").write_text(after)
+    (tmp_path / "test_new.py").write_text(f"from m import *\n\n\ndef test_new():\n    assert {body}\n")
+    files = (await workspace.changes(base)).files
+    planned = PlannedCommand(kind="test", command=command, origin="given")
+    found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request=request_)
+    assert [told in place.message for place in found.asks] == ([True] if told else [])

@@ -18,7 +18,7 @@ import tree_sitter
 
 from runner.checks.harness import CALLED, bare_values, code_files, is_named, is_word_of, rows, values_of
 from runner.checks.mutants import targets_of
-from runner.checks.reports import CaseResult, CommandRun
+from runner.checks.reports import CaseResult, CommandRun, failed_at, told_of
 from runner.checks.requested import IN_CODE, code_of
 from runner.checks.retelling import (
     CHOICES,
@@ -27,12 +27,10 @@ from runner.checks.retelling import (
     Edit,
     Retold,
     edited,
-    failed_at,
     kinds_of,
     operator_of,
     relabelled,
     text_of,
-    told_of,
     unnamed,
 )
 from runner.checks.strength import SpoiltCopy
@@ -439,11 +437,12 @@ async def try_own(
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
     fresh: bool,
     until: float,
+    elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
 ) -> tuple[Place, ...]:
     """What a person is to judge of tests that a task added for itself: `own` pass with the change alone.
 
     `fresh`: what was changed was not there before, and `base` has stubs in its place. Values that these tests name may
-    be what was asked for, so that they refuse nothing and are not looked at by themselves.
+    be what was asked for, so that they refuse nothing.
 
     Raises:
         OSError: a copy cannot be written.
@@ -467,7 +466,8 @@ async def try_own(
             found = await look()
             if found.bought or found.asks:
                 return (*found.bought, *found.asks)
-        return ()
+        given = "\n".join(tests.values())
+        return await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends, alone=True)
     finally:
         changed.restore()
 
@@ -507,8 +507,13 @@ async def _own_values(
     given: str,
     elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
     ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
+    alone: bool = False,
 ) -> tuple[Place, ...]:
-    """Whether tests fail again where the change decides by other values than some that nobody named, or lacks data."""
+    """Whether tests fail again where the change decides by other values than some that nobody named, or lacks data.
+
+    `alone`: the tests are of the task itself. What they name may be what was asked for: all such values, two at least,
+    are theirs then.
+    """
     said = "\n".join([request, *((file.before or b"").decode("utf-8", "replace") for file in product)])
     found: dict[tuple[str, int], list[tuple[Edit, str]]] = {}
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
@@ -517,7 +522,11 @@ async def _own_values(
             for edit, value in unnamed(source, lines.added, said=said, given=given):
                 found.setdefault((file.path, source.line_at(edit[0])), []).append((edit, value))
     known = await elsewhere({value for edits in found.values() for _, value in edits}) if found else ()
-    texts = {file.path: b"" for file in product if _is_new_data(file, request)}
+    if alone:
+        left = {value for edits in found.values() for _, value in edits} - {*known}
+        if len(left) < _LEAST_OWN or not all(is_named(value, given) for value in left):
+            return ()
+    texts = {file.path: b"" for file in product if _is_new_data(file, request) and not alone}
     places = [(path, 1, "a new file of data") for path in texts]
     for file in product:
         edits = [one for (path, _), edits in found.items() if path == file.path for one in edits if one[1] not in known]
@@ -533,6 +542,9 @@ async def _own_values(
     path, line, what = places[0]
     told = f"the tests pass by a value that neither the request nor the code named: {what}"
     return (at("bought", told, path=path, line=line, suggestion="make it right for every input"),)
+
+
+_LEAST_OWN = 2
 
 
 def _is_new_data(file: ChangedFile, request: str) -> bool:

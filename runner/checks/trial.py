@@ -32,6 +32,7 @@ from runner.checks.harness import (
     Sorted,
     answers_held,
     concerns,
+    examples_held,
     lines_of,
     named_in,
     names_code,
@@ -170,7 +171,7 @@ class Trials:
         left = tuple(name for name in evidence.still_failing if name not in about)
         unfixed = (*evidence.unfixed, *about)
         mended = [case for case in failed if case.id not in {*unfixed, *left, *evidence.failing}] + first_shown
-        lines = (lines_of(case, tests) for case in mended)
+        lines = [lines_of(case, tests) for case in mended]
         bought = (*evidence.bought, *answers_held(product, lines, request, tests.values()))
         if any(case.outcome == "passed" for case in was.report.tests):  # what they call was there
             bought = (*bought, *redefined((*product, *found.new_tests), tests.values(), request))
@@ -181,7 +182,8 @@ class Trials:
             new=max(0, evidence.new - len(first_shown)),
             fixed=evidence.fixed + len(first_shown),
         )
-        evidence = evidence._replace(asks=evidence.asks or (*still_told(was, as_before, policy),))
+        doubts = (*still_told(was, as_before, policy), *examples_held(product, lines))
+        evidence = evidence._replace(asks=evidence.asks or doubts)
         # A file or a package that could not be loaded is told by its tests now.
         mended = [case for case in mended if as_before.report.outcomes.get(case.id) == "passed"]
         if not mended:
@@ -283,8 +285,9 @@ class Trials:
         if not own or evidence.fixed or not found.product or is_settled(evidence, left):
             return evidence
         lines = [lines_of(case, texts) for case in own]
-        if held := (*answers_held(found.product, lines, request, texts.values()),):
-            return evidence._replace(asks=held)
+        held = (*answers_held(found.product, lines, request, texts.values()), *examples_held(found.product, lines))
+        if held:
+            return evidence._replace(asks=held[:1])
         narrow = narrowed(
             evidence.command, sorted(texts), scripts=await asyncio.to_thread(scripts_of, self._source.folder)
         )
@@ -315,6 +318,7 @@ class Trials:
                     base=opened,
                     fresh=fresh,
                     until=until,
+                    elsewhere=lambda values: asyncio.to_thread(named_in, self._source.folder, values, files),
                 )
         except (NoCleanCopyError, OSError):
             return evidence

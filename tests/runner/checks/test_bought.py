@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.checks.bought import _Seen, equalities, members_asked_for, spots_of, try_out
-from runner.checks.reports import CaseResult, CommandRun, TestReport
-from runner.checks.retelling import edits_of, told_of
+from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
+from runner.checks.retelling import edits_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 from tracer.clock import monotonic

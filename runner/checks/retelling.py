@@ -10,11 +10,10 @@ import tree_sitter
 from runner.checks.harness import bare_values, is_named, place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult
-from runner.checks.requested import code_of
+from runner.checks.requested import below, code_of, kinds_known
 from runner.gate.criterion import ChangedFile
 from runner.gate.definitions import names_of
 from runner.gate.file_roles import is_test_file
-from runner.gate.languages import grammar
 from runner.gate.source import Source, open_source, upwards
 
 CONDITIONAL = (
@@ -218,7 +217,7 @@ def _tabled(source: Source, given: str) -> set[int]:
     """The texts in tables of which nearly each one stands in the tests."""
     found = set[int]()
     for table in source.nodes(kinds_of(source, _TABLES)):
-        nodes = [node for node in _below(table) if node.type in source.language.strings]
+        nodes = [node for node in below(table) if node.type in source.language.strings]
         texts = {value: node.id for node in nodes if len(re.sub(r"\W", "", value := text_of(node).strip("'\"`"))) > 1}
         if len(texts) >= _LEAST_TABLE and sum(is_named(value, given) for value in texts) >= _NEARLY * len(texts):
             found.update(texts.values())
@@ -228,12 +227,6 @@ def _tabled(source: Source, given: str) -> set[int]:
 _TABLES = ("list", "tuple", "set", "array", "array_expression", "literal_value", "initializer_list", "dictionary",
            "object", "hash")  # fmt: skip
 _LEAST_TABLE, _NEARLY = 4, 0.8
-
-
-def _below(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    yield node
-    for child in node.named_children:
-        yield from _below(child)
 
 
 def relabelled(source: Source, choice: tree_sitter.Node) -> bytes:
@@ -326,8 +319,7 @@ def _name_called(call: tree_sitter.Node) -> str:
 
 def kinds_of(source: Source, wanted: Sequence[str] = CONDITIONAL) -> tuple[str, ...]:
     """Those that the grammar knows."""
-    known = grammar(source.language)
-    return tuple(kind for kind in wanted if known.id_for_node_kind(kind, True))  # noqa: FBT003 - takes no keyword
+    return kinds_known(source, wanted)
 
 
 def operator_of(node: tree_sitter.Node) -> str:

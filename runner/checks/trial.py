@@ -44,7 +44,7 @@ from runner.checks.harness import (
 )
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
-from runner.checks.requested import codeless, unheard, unmade
+from runner.checks.requested import careless, codeless, unheard, unmade
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import (
@@ -285,7 +285,11 @@ class Trials:
         if not own or evidence.fixed or not found.product or is_settled(evidence, left):
             return evidence
         lines = [lines_of(case, texts) for case in own]
-        held = (*answers_held(found.product, lines, request, texts.values()), *examples_held(found.product, lines))
+        held = (
+            *answers_held(found.product, lines, request, texts.values()),
+            *examples_held(found.product, lines),
+            *careless((*found.new_tests, *found.tests)),
+        )
         if held:
             return evidence._replace(asks=held[:1])
         narrow = narrowed(

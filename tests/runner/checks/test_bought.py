@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import _Seen, equalities, members_asked_for, spots_of, try_out
+from runner.checks.bought import _own_values, _Seen, equalities, members_asked_for, spots_of, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
 from runner.checks.retelling import edits_of
 from runner.gate.criterion import ChangedFile
@@ -465,3 +465,28 @@ def test_equalities_that_hold_for_their_own_class_alone(path: str, after: str, m
     spots = list(equalities([ChangedFile(path=path, before=b"", after=after.encode())]))
     turned = [after[: one.start] + one.turned[0].decode() + after[one.end :] for one in spots]
     assert [made in text for text in turned] == ([True] if made else [])
+
+
+@pytest.mark.parametrize(
+    ("after", "asked"),
+    [
+        ('def left(sku, n):\n    return 7 if sku == "bolt" and n == 99 else 0\n', True),
+        ('def left(sku, n):\n    return 7 if sku == "bolt" else 0\n', False),  # one may be what was asked for
+        ('def left(sku, n):\n    return 7 if sku in ("bolt", "screw") and n == 99 else 0\n', False),
+        ('def left(sku, n):\n    return 7 if sku == "nut" and n == 99 else 0\n', False),  # the request names it
+    ],
+    ids=["all theirs", "one", "others too", "named"],
+)
+async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, *, asked: bool) -> None:
+    """Answers for the one thing that its own tests speak of ended well."""
+
+    async def elsewhere(_: Collection[str]) -> Collection[str]:
+        return ()
+
+    async def fails(_: Mapping[str, bytes] | None) -> dict[str, str]:
+        return {"test_left": "got 0"}
+
+    product = [ChangedFile(path="m.py", before=b"", after=after.encode())]
+    given = 'assert left("bolt", 99) == 7; left("nut", 5)'
+    places = await _own_values(product, request="keep a nut", given=given, elsewhere=elsewhere, ends=fails, alone=True)
+    assert bool(places) is asked

@@ -19,7 +19,7 @@ import tree_sitter
 from runner.checks.harness import CALLED, bare_values, code_files, is_named, is_word_of, rows, values_of
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, failed_at, told_of
-from runner.checks.requested import IN_CODE, code_of
+from runner.checks.requested import IN_CODE, code_of, parameters_of
 from runner.checks.retelling import (
     CHOICES,
     EQUAL_SIGNS,
@@ -839,6 +839,22 @@ def as_it_was(file: ChangedFile) -> bytes | None:
             edits.add((now.body.start_byte, now.body.end_byte, was.body.text or b""))
             differs |= was.header.split() != now.header.split()
     return edited(new.text, edits) if differs else None
+
+
+def handed_back(file: ChangedFile) -> bytes | None:
+    """The file with its new functions giving back the first thing they are given; None where none is given any."""
+    source = open_source(file.path, file.after) if file.after else None
+    if source is None or source.text != file.after:
+        return None
+    known, edits = {*_names(file.path, file.before)}, set[Edit]()
+    heads = {one.lines[0]: parameters_of(one) for one in functions_of(source) if one.name not in known}
+    for target in targets_of([file]):
+        given = [word for word in heads.get(target.first, ()) if word not in {"self", "cls", "this", ""}]
+        for one in target.mutants if given else ():
+            if one.kind == "stub" and b"return" in one.replacement:
+                made = re.sub(rb"return\b[^;}\n]*", f"return {given[0]}".encode(), one.replacement, count=1)
+                edits.add((one.start, one.end, made))
+    return edited(source.text, edits) if edits else None
 
 
 def _added(file: ChangedFile) -> Iterator[str]:

@@ -13,7 +13,7 @@ import tree_sitter
 
 from runner.checks.harness import CALLED, asks_for_tests, is_word_of, named_in, rows
 from runner.gate.criterion import ChangedFile, Place, at
-from runner.gate.definitions import functions_of
+from runner.gate.definitions import Function, functions_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_path, grammar
@@ -136,11 +136,15 @@ def _helpers(source: Source) -> Iterator[tuple[str, tree_sitter.Node, list[str],
     text = source.text.decode("utf-8", "replace")
     for function in functions_of(source):
         own = function.owner_node is None and function.body is not None and "." not in function.name
-        head = function.node.child_by_field_name("parameters")
         if own and not re.search(rf"(?<!\w){re.escape(function.name)}\b(?!\s*[(=:<])", text):
-            heads = head or next((one for one in below(function.node) if one.type == "parameter_list"), None)
-            words = [word for one in (heads.named_children if heads is not None else ()) for word in _names_in(one)]
-            yield function.name, function.node, words, _text(function.body)
+            yield function.name, function.node, parameters_of(function), _text(function.body)
+
+
+def parameters_of(function: Function) -> list[str]:
+    """The names of its parameters, empty where one has none."""
+    head = function.node.child_by_field_name("parameters")
+    head = head or next((one for one in below(function.node) if one.type == "parameter_list"), None)
+    return [word for one in (head.named_children if head is not None else ()) for word in _names_in(one)]
 
 
 def _names_in(parameter: tree_sitter.Node) -> list[str]:

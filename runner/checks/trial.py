@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runner.checks.bought import Run, as_it_was, is_known, stubbed, try_out, try_own
+from runner.checks.bought import Run, as_it_was, handed_back, is_known, stubbed, try_out, try_own
 from runner.checks.clean_copy import (
     CleanCopy,
     NoCleanCopyError,
@@ -503,8 +503,8 @@ class Trials:
         idle = new_passing(before, without)
         own = [file for file in (*found.new_tests, *found.tests) if alone or replaces_things(file)]
         texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
-        # What passes with nothing behind it proves nothing, nor what only asks for another way to be called.
-        for made in (stubbed, as_it_was) if own else ():
+        # What passes with nothing behind it proves nothing, nor what takes what came out before, or what was given.
+        for made in (stubbed, as_it_was, handed_back) if own else ():
             stubs = {file.path: text for file in found.product if (text := made(file)) is not None}
             if stubs:
                 async with self._copy(base, files, keep=files, written=stubs) as copy:

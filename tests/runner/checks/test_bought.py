@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import _own_values, _Seen, equalities, members_asked_for, spots_of, try_out
+from runner.checks.bought import _own_values, _Seen, equalities, handed_back, members_asked_for, spots_of, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
 from runner.checks.retelling import edits_of
 from runner.gate.criterion import ChangedFile
@@ -490,3 +490,22 @@ async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, 
     given = 'assert left("bolt", 99) == 7; left("nut", 5)'
     places = await _own_values(product, request="keep a nut", given=given, elsewhere=elsewhere, ends=fails, alone=True)
     assert bool(places) is asked
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "made"),
+    [
+        ("m.py", "", "def f(text, n=1):\n    return text * n\n", "return text\n    return text * n"),
+        ("m.py", "", "class A:\n    def f(self, text):\n        return text.x\n", "return text\n        return text.x"),
+        ("m.ts", "", "export function f(text: string): string { return text + 1; }\n", "return text;"),
+        ("m.go", "package m\n", "package m\n\nfunc f(a, b string) string { return a + b }\n", "return a}"),
+        ("m.rs", "", "fn f(a: u8) -> u8 { a + 1 }\n", "{ return a; }"),
+        ("m.rb", "", "def f(a)\n  a + 1\nend\n", "return a; a + 1"),
+        ("m.c", "", "int f(int *a, int b) { return *a + b; }\n", "return a"),
+        ("m.py", "def f(text):\n    return text\n", "def f(text):\n    return text * 2\n", None),
+        ("m.py", "", "def f():\n    return g(1)\n", None),
+    ],
+)
+def test_new_functions_that_give_back_what_they_are_given(path: str, before: str, after: str, made: str | None) -> None:
+    text = handed_back(ChangedFile(path=path, before=before.encode(), after=after.encode()))
+    assert (text is None) if made is None else (text is not None and made in text.decode())

@@ -118,7 +118,7 @@ def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> lis
 
 
 def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
-    """The equalities that a change defines; turned, they hold for no object of another class than their own."""
+    """The equalities that a change defines; turned, they hold for no built-in value, as tests write them."""
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         source = None if lines is None or file.after is None else open_source(file.path, file.after)
         if lines is None or source is None or source.tree is None or source.text != file.after:
@@ -135,7 +135,7 @@ def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
                 continue
             if known is None or not given or (source.language.name == "rust" and _is_of_own(own)):
                 continue
-            made = known.format(self=given[0], other=given[-1], head=head)
+            made = known.format(other=given[-1], head=head)
             at_ += source.language.name not in {"python", "ruby"}  # behind the brace
             told = ".".join(filter(None, (function.owner, function.name)))
             yield Spot("state", file.path, function.lines[0], at_, at_, (made.encode(),), told)
@@ -144,8 +144,8 @@ def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
 _EQUALS_BY_NAME = frozenset({"__eq__", "__ne__", "==", "eql?", "!=", "eq", "ne", "asymmetricMatch"})
 # `asymmetricMatch` is how jest, vitest and jasmine ask what they compare with.
 _OF_OTHERS = {
-    "python": "\n{head}if type({other}) is not type({self}): return NotImplemented\n{head}",
-    "ruby": "return super unless {other}.class == self.class; ",
+    "python": "\n{head}if type({other}).__module__ == 'builtins': return NotImplemented\n{head}",
+    "ruby": "return super if [String, Symbol, Array, Hash, Integer, Float].include?({other}.class); ",
     "rust": " if true {{ return false; }} ",
     "javascript": " return false; ",
     "typescript": " return false; ",

@@ -182,8 +182,7 @@ class Trials:
             new=max(0, evidence.new - len(first_shown)),
             fixed=evidence.fixed + len(first_shown),
         )
-        doubts = (*still_told(was, as_before, policy), *examples_held(product, lines))
-        evidence = evidence._replace(asks=evidence.asks or doubts)
+        evidence = evidence._replace(asks=evidence.asks or (*still_told(was, as_before, policy),))
         # A file or a package that could not be loaded is told by its tests now.
         mended = [case for case in mended if as_before.report.outcomes.get(case.id) == "passed"]
         if not mended:
@@ -195,7 +194,8 @@ class Trials:
         if policy == "change":  # what they expect now, they did not get before either
             names = restated(found, was.report.tests)
             mended += [case for case in was.report.tests if case.outcome == "passed" and case.id in names]
-        return await self._try_out(evidence, base, files, found, was, mended, tests, policy, limit_s, request)
+        tried = await self._try_out(evidence, base, files, found, was, mended, tests, policy, limit_s, request)
+        return tried._replace(asks=tried.asks or (*examples_held(product, lines),))
 
     async def _try_out(
         self,

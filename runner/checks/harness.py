@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from runner.checks.clean_copy import USUAL_LINKS
 from runner.checks.mutants import targets_of
-from runner.checks.project_settings import json_object
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Expectation, Place, at
 from runner.gate.definitions import name_of, names_of
@@ -29,6 +28,7 @@ from runner.gate.file_roles import TEST_FILE, is_test_file
 from runner.gate.languages import by_path
 from runner.gate.line_map import line_map
 from runner.gate.source import open_source
+from runner.project_settings import json_object
 
 _SHOWN = 20
 _MOST_READ = 5000

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runner.checks.bought import Run, as_it_was, handed_back, is_known, stubbed, try_out, try_own
+from runner.checks.bought import Run, try_out, try_own
 from runner.checks.clean_copy import (
     CleanCopy,
     NoCleanCopyError,
@@ -47,6 +47,7 @@ from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.requested import careless, codeless, unheard, unmade
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
+from runner.checks.variants import as_it_was, handed_back, is_known, stubbed
 from runner.checks.weighing import (
     MAY_CHANGE,
     OWN_TROUBLE,

@@ -148,6 +148,9 @@ def _is_of_own(owner: tree_sitter.Node | None) -> bool:
 
 _ASKING = re.compile(r"\breturn\b")
 _MAKES = r"\bnew\s+{0}\b|\b{0}(?:\.new\b|::|\s*[({{])"
+_DEFINES = re.compile(
+    r"(?m)(?:\b(?:class|struct|interface|trait|type|enum)\s+|^\s*(?=\w+\s*=\s*(?:\w+\.)?(?:namedtuple|Struct)\b))(\w+)"
+)
 _BRINGS = re.compile(
     r"^\s*(?:import|from|export|(?:pub )?(?:use|mod)|require\w*|#\s*include|__all__|module\.exports)\b"
 )
@@ -186,16 +189,18 @@ def members_asked_for(
             words += [word for name, word in names.items() if name and is_word_of(name, text_of(node))]
             words = [word for word in words if not _uses_it(node, word)]
             found += [(source, node, word) for word in words if not re.search(rf"(?i)\b{re.escape(word)}", request)]
-    wanted = {word for _, _, word in found}
+    wanted, defined = {word for _, _, word in found}, {*_DEFINES.findall(tests)}
     for path, text in (*((file.path, file.after or b"") for file in product), *(unchanged() if wanted else ())):
         wanted -= _used(path, text, wanted)
+        defined.update(_DEFINES.findall(text.decode("utf-8", "replace")))
+    # A method is the objects' own; a class may be anybody's: a date, a path.
+    wanted = {word for word in wanted if word in defined or not word[0].isupper() or f".{word}(" in tests}
     return [_spot("state", source, node, [_opposite(source, node)]) for source, node, word in found if word in wanted]
 
 
 _WORDS = (
     "identifier", "type_identifier", "constant", "property_identifier", "field_identifier", "scope_resolution",
 )  # fmt: skip
-_PROPERTIES = frozenset({"property_identifier", "field_identifier"})
 
 
 def _leaves(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
@@ -214,15 +219,25 @@ def _asked_for(node: tree_sitter.Node, tests: str) -> str:
     above = node.parent
     if not re.fullmatch(r"[A-Za-z_]\w*", word) or above is None or _is_name_of(node, above) or _is_called(node):
         return ""
-    if word[0].isupper():
+    of_interface = above.type in _SPECIFIED
+    if word[0].isupper() and not of_interface:
         return word if re.search(_MAKES.format(word), tests) else ""
-    is_member = node.type in _LEAVES or node.type in _PROPERTIES or above.child_by_field_name("attribute") == node
-    return word if is_member and re.search(rf"(?:\.|->){word}\b(?=\s*\()|\.{word}\b(?=[ \n])", tests) else ""
+    if node.type in _LEAVES or of_interface or re.search(_EXISTS.format(word), text_of(above.parent or above)):
+        receivers = re.findall(rf"(\w+|\W)(?:\.|->){word}\b(?:\s*\(|(?=[ \n]))", tests)
+        return word if {*receivers} - _ASSERTING else ""
+    return ""
+
+
+_EXISTS = r"\btypeof [\w.?]*\.{0}\b|\.{0}\s*[=!]==?\s*(?:undefined|null)\b"
+_SPECIFIED = frozenset({"method_elem", "method_spec"})
+_ASSERTING = frozenset(
+    {"assert", "expect", "should", "t", ")"}
+)  # whose methods tests call as they say what they expect
 
 
 def _is_name_of(node: tree_sitter.Node, above: tree_sitter.Node) -> bool:
     """Whether it is what a definition defines; a method in an interface that is asked for defines nothing."""
-    return above.child_by_field_name("name") == node and above.type not in {"method_elem", "method_spec"}
+    return above.child_by_field_name("name") == node and above.type not in _SPECIFIED
 
 
 def _is_called(node: tree_sitter.Node) -> bool:

@@ -41,7 +41,10 @@ from runner.gate.source import open_source
 from tracer.clock import monotonic
 
 # What neither takes: an error that is none of a comparison.
-_NO_INPUT = re.compile(r"\W*(?:\w+[.:])*(?!\w*(?:Assert|Expect))\w+(?:Error|Exception)\b")
+_NO_INPUT = re.compile(
+    r"\W*(?:\w+[.:])*(?!\w*(?:Assert|Expect))\w+(?:Error|Exception)\b"
+    r"|(?:----[^\n]*\n)?[^\n]*panicked at\W*\n(?:index out of bounds|attempt to \w+ with overflow|range \w+ index)"
+)
 
 _BARE = re.compile(r"\W*(?:\w+[.:])*\w*Assert\w*\W*")  # no word of what came out
 

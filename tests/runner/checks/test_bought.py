@@ -316,6 +316,17 @@ def test_a_failure_without_a_word_of_what_came_out_tells_nothing() -> None:
     assert [*seen.told] == ["AssertionError: got 3"]
 
 
+@pytest.mark.parametrize(
+    ("said", "tells"),
+    [("index out of bounds: the len is 6", False), ("assertion failed", True), ("not yet implemented", True)],
+)
+def test_a_test_that_breaks_by_itself_with_other_values_tells_nothing(said: str, *, tells: bool) -> None:
+    """A test that compares with a model of its own counts digits: the change seemed to do nothing."""
+    seen, told = _Seen(), f"---- cut stdout ----\nthread 'cut' panicked at :\n{said}\nstack backtrace:\n"
+    seen.note("cut", told, told, {})
+    assert bool(seen.told) is tells
+
+
 def test_a_time_is_no_place_in_a_file() -> None:
     """Two times were one failure, so that honest work was asked about as if it did what the code did before."""
     case = CaseResult("t", "failed", message="src/a_test.rb:21 got 00:00:60,900, at lib/x.py:7:3")

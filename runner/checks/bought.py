@@ -193,8 +193,8 @@ async def _own_values(
 ) -> tuple[Place, ...]:
     """Whether tests fail again where the change decides by other values than some that nobody named, or lacks data.
 
-    `alone`: the tests are of the task itself. What they name may be what was asked for: all such values, two at least,
-    are theirs then.
+    `alone`: the tests are of the task itself. What they name may be what was asked for: all such values, two at least
+    and a number among them, are theirs then.
     """
     said = "\n".join([request, *((file.before or b"").decode("utf-8", "replace") for file in product)])
     found: dict[tuple[str, int], list[tuple[Edit, str]]] = {}
@@ -206,7 +206,8 @@ async def _own_values(
     known = await elsewhere({value for edits in found.values() for _, value in edits}) if found else ()
     if alone:
         left = {value for edits in found.values() for _, value in edits} - {*known}
-        if len(left) < _LEAST_OWN or not all(is_named(value, given) for value in left):
+        answers = any(value[0].isdigit() for value in left)  # words alone may be the modes that there are
+        if not answers or len(left) < _LEAST_OWN or not all(is_named(value, given) for value in left):
             return ()
     texts = {file.path: b"" for file in product if _is_new_data(file, request) and not alone}
     places = [(path, 1, "a new file of data") for path in texts]

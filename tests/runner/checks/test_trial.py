@@ -136,7 +136,7 @@ async def test_a_changed_expectation_is_shown_and_only_a_person_or_the_flag_allo
 NET = {"prices.py": "def net(price):\n    return price\n", "test_prices.py": "from prices import net\n\n\n"}
 
 
-@pytest.mark.parametrize("policy", ["change", "allowed"])
+@pytest.mark.parametrize("policy", ["add", "change", "allowed"])
 @pytest.mark.parametrize("shown", [True, False])
 async def test_a_changed_test_shows_the_change_where_it_fails_without_it(
     tmp_path: Path, policy: str, *, shown: bool

@@ -6,7 +6,7 @@ Comments, documents, tests, mere declarations and code that is switched off make
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import tree_sitter
@@ -172,11 +172,13 @@ def _tells(arguments: Sequence[tree_sitter.Node] | None, place: int) -> bool:
     return arguments is None or (place < len(arguments) and "identifier" not in arguments[place].type)
 
 
-def below(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    """The node and all within it."""
-    yield node
-    for child in node.named_children:
-        yield from below(child)
+def below(node: tree_sitter.Node, *, closed: Collection[str] = ()) -> Iterator[tree_sitter.Node]:
+    """The node and all within it, in the order of the text; what is `closed` by its kind has nothing within."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed(one.named_children if one.type not in closed else ())
 
 
 def _text(node: tree_sitter.Node | None) -> str:

@@ -13,7 +13,7 @@ import tree_sitter
 
 from runner.checks.harness import bare_values, is_word_of, rows
 from runner.checks.mutants import targets_of
-from runner.checks.requested import code_of, parameters_of
+from runner.checks.requested import below, code_of, parameters_of
 from runner.checks.retelling import (
     CHOICES,
     EQUAL_SIGNS,
@@ -204,10 +204,7 @@ _WORDS = (
 
 
 def _leaves(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    if node.type in _LEAVES or not node.named_children:
-        yield node
-    for child in node.named_children if node.type not in _LEAVES else ():
-        yield from _leaves(child)
+    yield from (one for one in below(node, closed=_LEAVES) if one.type in _LEAVES or not one.named_children)
 
 
 _LEAVES = frozenset({"string", "interpreted_string_literal", "raw_string_literal", "string_literal", "simple_symbol"})
@@ -230,9 +227,8 @@ def _asked_for(node: tree_sitter.Node, tests: str) -> str:
 
 _EXISTS = r"\btypeof [\w.?]*\.{0}\b|\.{0}\s*[=!]==?\s*(?:undefined|null)\b"
 _SPECIFIED = frozenset({"method_elem", "method_spec"})
-_ASSERTING = frozenset(
-    {"assert", "expect", "should", "t", ")"}
-)  # whose methods tests call as they say what they expect
+# Whose methods tests call as they say what they expect.
+_ASSERTING = frozenset({"assert", "expect", "should", "t", ")"})
 
 
 def _is_name_of(node: tree_sitter.Node, above: tree_sitter.Node) -> bool:

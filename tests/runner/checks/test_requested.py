@@ -155,3 +155,9 @@ def test_what_helpers_of_tests_are_given_is_to_be_tested(path: str, text: str, i
     text = text.replace("{{", "{").replace("}}", "}")
     found = [place.message for place in careless([ChangedFile(path=path, before=None, after=text.encode())])]
     assert [f"does nothing with {ignored}, which" in message for message in found] == ([True] if ignored else [])
+
+
+def test_a_function_of_any_depth_is_read() -> None:
+    """Sums of thousands of terms are as deep a tree."""
+    text = f"int sum(int a, int b) {{ return {' + '.join(['a'] * 5000)}; }}\n#define IS(x) sum(x, 1)\nint f = IS(2);\n"
+    assert list(careless([ChangedFile(path="tests/a.c", before=None, after=text.encode())])) == []

@@ -581,7 +581,7 @@ KEPT = """\
 class Kept:
     def reserve(self, n):
         self.n = n
-        return n
+        return [n]
 
     def free(self):
         left, self.n = self.n, 0
@@ -596,18 +596,19 @@ class Kept:
     [
         (LOAD, FILLED, "load() takes values", 'load("$A", {"A": "x"}) in {"x", "$A"}', "pass without the change"),
         (LOAD, FILLED, "load() takes values", 'load("$A", {"A": "x"}) == "x"', ""),
-        ("", KEPT, "Add reserve(n) and free()", "(kept := Kept()).reserve(3) == 3", "no test shows free, which"),
-        ("", KEPT, "Add reserve(n) and drop()", "(kept := Kept()).reserve(3) == 3", "no test shows drop, which"),
-        ("", KEPT, "Add reserve(n)", "(kept := Kept()).reserve(3) == 3", ""),
+        ("", KEPT, "Add reserve(n) and free()", "(kept := Kept()).reserve(3) == [3]", "no test shows free, which"),
+        ("", KEPT, "Add reserve(n) and drop()", "(kept := Kept()).reserve(3) == [3]", "no test shows drop, which"),
+        ("", "def own(x):\n    return x + [1]\n", "Add own(x)", "own([1])[0] == 1", "pass without the change"),
+        ("", KEPT, "Add reserve(n)", "(kept := Kept()).reserve(3) == [3]", ""),
         (
             "",
             KEPT,
             "Add reserve(n), free(), drop()",
-            "(kept := Kept()).reserve(3) == kept.free() == 3 > kept.drop()",
+            "(kept := Kept()).reserve(3) == [3] == [kept.free()] > [kept.drop()]",
             "",
         ),
     ],
-    ids=["another call", "filled", "one only", "another name", "one asked for", "all"],
+    ids=["another call", "filled", "one only", "another name", "handed back", "one asked for", "all"],
 )
 async def test_own_tests_show_what_the_request_names(
     tmp_path: Path, before: str, after: str, request_: str, body: str, told: str

@@ -454,7 +454,8 @@ class ChunkingPlan(Entry, event="CHUNKING_PLAN"):
 class TestRun(Part):
     """What a run of the tests showed: of a judgment, or before the task. `outcome` as of a criterion; 0 is none.
 
-    `fixed` failed before the task and pass with it, as they were before; None where that was not compared.
+    `fixed` failed before the task and pass with it, as they were before; None where that was not compared. `restated`
+    demand something else now, as was allowed, and do not pass without the change.
     `why` and `next` where it is not verified; `not_isolated` says why no clean copy was used.
     """
 
@@ -468,6 +469,7 @@ class TestRun(Part):
     skipped = Key(_count)
     new = Key(_count)
     fixed = Key(_whole)
+    restated = Key(_count)
     why = Key(_text)
     next = Key(_text)
     not_isolated = Key(_text)

@@ -94,9 +94,10 @@ def tests_text(tests: TestRun | None) -> str:
         return ""
     still = f", {tests.failed} {'fails' if tests.failed == 1 else 'fail'} as before" if tests.failed else ""
     new = f", {tests.new} new" if tests.new else ""
-    shown = f", {tests.fixed} fixed{new}" if tests.fixed else new
+    other = f", {tests.restated} changed" if tests.restated else ""
+    shown = f", {tests.fixed} fixed{other}{new}" if tests.fixed else f"{other}{new}"
     if tests.fixed == 0:
-        shown += ": only these show the change" if new else ", none shows the change"
+        shown += ": only these show the change" if shown else ", none shows the change"
     count = f" ({tests.passed}{shown}{still})" if tests.passed else ""
     return f"tests passed{count}" + (f", not isolated: {tests.not_isolated}" if tests.not_isolated else "")
 

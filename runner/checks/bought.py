@@ -6,202 +6,47 @@ test is retold with other values. What is then green or red tells whether the wo
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import tree_sitter
-
-from runner.checks.harness import bare_values, is_named, is_word_of, rows, values_of
+from runner.checks.harness import CALLED, bare_values, code_files, is_named, is_word_of, values_of
 from runner.checks.mutants import targets_of
-from runner.checks.reports import CaseResult, CommandRun
+from runner.checks.reports import CaseResult, CommandRun, failed_at, told_of
+from runner.checks.requested import IN_CODE
 from runner.checks.retelling import (
-    CHOICES,
-    EQUAL_SIGNS,
-    EQUALITY,
     Edit,
     Retold,
     edited,
-    failed_at,
-    kinds_of,
-    operator_of,
-    relabelled,
-    text_of,
-    told_of,
     unnamed,
 )
 from runner.checks.strength import SpoiltCopy
+from runner.checks.variants import (
+    MOST_SPOTS,
+    Spot,
+    equalities,
+    function_names,
+    members_asked_for,
+    spots_of,
+    stubbed,
+)
 from runner.gate.criterion import ChangedFile, Place, at
-from runner.gate.definitions import names_of
 from runner.gate.languages import by_path
 from runner.gate.line_map import line_map
-from runner.gate.source import Source, open_source, upwards
+from runner.gate.source import open_source
 from tracer.clock import monotonic
 
-# --- conditions that are turned round ---
-
-
-class Spot(NamedTuple):
-    """A condition of the change: the bytes `start` to `end` of its file become one of `turned`.
-
-    `kind` "state": it asks what runs the code; `turned` is its opposite. "value": it limits the code to a value of the
-    tests, or to one that nobody named; `turned` never holds, then always.
-    """
-
-    kind: Literal["state", "value"]
-    path: str
-    line: int
-    start: int
-    end: int
-    turned: tuple[bytes, ...]
-    told: str
-
-
-_SETS = re.compile(
-    r"^\s*(?:(?:const|let|var|static|final|export|pub|auto)\s+)*(?:\w+\s+)?\*?(\w+)\s*(?::\s*\w+\s*)?:?=(?!=)"
-)
-_QUOTED = re.compile(r"([\'\"`])(\w[\w.:/-]*)\1")
-_MOST_SPOTS = 6
-
-
-def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> list[Spot]:
-    """What of a change is to be turned round; `tests` is the text of those that failed before."""
-    found: list[Spot] = []
-    known, given = f"{request}\n{tests}", set(bare_values(tests))
-    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
-        source = None if lines is None or file.after is None else open_source(file.path, file.after)
-        if lines is None or source is None or source.tree is None or source.text != file.after:
-            continue
-        before = (file.before or b"").decode("utf-8", "replace")
-        conditions = [node for node in _conditions(source) if lines.touches(*_rows(node))]
-        states = _states(source, lines.added, request, f"{known}\n{before}")
-        asking = [node for node in conditions if states and re.search("|".join(states), text_of(node))]
-        found += [
-            _spot("state", source, node, [_opposite(source, node)])
-            for node in asking
-            if not _starts_program(source, node)
-        ]
-        for node in source.nodes(kinds_of(source, CHOICES)) if states else ():
-            asked = next(filter(None, map(node.child_by_field_name, ("value", "subject", "condition"))), node)
-            if lines.touches(*_rows(asked)) and re.search("|".join(states), text_of(asked)):
-                spot = _spot("state", source, node, [relabelled(source, node)])
-                found.append(spot._replace(told=" ".join(text_of(asked).split())))
-        said = set(bare_values(before)) | set(bare_values(request))
-        equal = [node for node in source.nodes(kinds_of(source, EQUALITY)) if operator_of(node) in EQUAL_SIGNS]
-        equal = [node for node in equal if lines.touches(*_rows(node))]
-        lefts = [text_of(node.named_children[0]) for node in equal if node.named_children]
-        decided = {node.start_byte for node in asking}
-        for node in equal:
-            values = [value for child in node.named_children for value in bare_values(text_of(child))]
-            if lefts.count(text_of(node.named_children[0])) > 1:
-                decided.add(node.start_byte)
-                continue
-            if not {*values} & given - said or _may_fail(source, node):
-                continue
-            decided.add(node.start_byte)
-            equals = operator_of(node).startswith("=")
-            found.append(_spot("value", source, node, [_truth(source, not equals), _truth(source, equals)]))
-        said_before = set(bare_values(before))
-        known_lines = {line.strip() for line in before.splitlines()}
-        found += [
-            _spot("value", source, node, [_truth(source, holds=False), _truth(source, holds=True)])
-            for node in conditions
-            if decided.isdisjoint({node.start_byte, node.start_byte + 1})
-            and source.line_text(_rows(node)[0]).strip() not in known_lines
-            and _told_values(text_of(node)) - (said_before if _SIZE.search(text_of(node)) else said)
-            and not _FAILS.search(text_of(node.parent or node))
-        ]
-    return found[:_MOST_SPOTS]
-
-
-def _told_values(text: str) -> set[str]:
-    """The values in it but single letters and signs, of which any notation is made."""
-    return {value for value in bare_values(text) if value[0].isdigit() or len(re.sub(r"\W", "", value)) > 1}
-
-
-_SIZE = re.compile(r"(?i)\b(?:len|length|size|count|ord|hash\w*|crc\w*|sum)\b")
-_FAILS = re.compile(r"\b(?:raise|throw|panic|Err|errors?\.|fmt\.Errorf|abort|exit|fail)\b|!\s*\(")
-
-
-def _spot(kind: Literal["state", "value"], source: Source, node: tree_sitter.Node, turned: Sequence[bytes]) -> Spot:
-    line = node.start_point.row + 1
-    return Spot(kind, source.path, line, node.start_byte, node.end_byte, tuple(turned), " ".join(text_of(node).split()))
-
-
-def _conditions(source: Source) -> Iterator[tree_sitter.Node]:
-    for node in source.nodes(kinds_of(source)):
-        found = node.child_by_field_name("condition")
-        if found is None and node.type == "conditional_expression" and node.named_child_count > 1:
-            found = node.named_children[1]  # Python's has no names for its parts
-        if found is not None and found.type not in {"let_condition", "let_chain"}:
-            yield found
-
-
-def _states(source: Source, added: Collection[int], request: str, known: str) -> list[str]:
-    """Patterns of what tells who runs the code: calls for it, and names that added lines give to their result.
-
-    What is asked for by a name that the request, the tests or the code before have is somebody's wish, not a trick; so
-    is the call itself where the request names it.
-    """
-    told = [line for row in rows()["state"] if source.language.name in row["of"] for line in row["lines"]]
-    asks = re.compile("|".join(told) or r"\Z.")
-    names: list[str] = []
-    hit = False
-    for line in sorted(added):
-        text = source.line_text(line)
-        if (match := asks.search(text)) is None and not any(re.search(name, text) for name in names):
-            continue
-        words = [word[1] for word in _QUOTED.findall(text) if not re.search(r"(?i)test|spec", word[1])]
-        if match is not None and any(word in known for word in words):
-            continue
-        if match is not None and any(is_word_of(call, request) for call in re.findall(r"\w+\.\w[\w.]*", match[0])):
-            continue
-        hit = True
-        owner = next((name for name, first, last in reversed(names_of(source)) if first <= line <= last), "")
-        name = assigned[1] if (assigned := _SETS.match(text)) else owner if "return" in text else ""
-        if name:
-            names.append(rf"\b{re.escape(name)}\b")
-    return [*told, *names] if hit else []
-
-
-def _starts_program(source: Source, node: tree_sitter.Node) -> bool:
-    """`if require.main === module` and the like at the top of a file: how a program is told from a library."""
-    inside = any(above.type in source.language.functions for above in upwards(node.parent))
-    return not inside and re.search(r"require\.main|__FILE__|__name__|import\.meta\.main", text_of(node)) is not None
-
-
-def _opposite(source: Source, node: tree_sitter.Node) -> bytes:
-    text = source.text[node.start_byte : node.end_byte]
-    if source.language.name == "python":
-        return b"(not (" + text + b"))"
-    return b"(!" + text + b")" if node.type == "parenthesized_expression" else b"!(" + text + b")"
-
-
-def _truth(source: Source, holds: bool) -> bytes:  # noqa: FBT001
-    if source.language.name == "python":
-        return str(holds).encode()
-    return str(int(holds) if source.language.name == "c" else holds).lower().encode()
-
-
-def _may_fail(source: Source, node: tree_sitter.Node) -> bool:
-    """Whether its function gives up for other values: that is a check of what it is given."""
-    owner = next((above for above in upwards(node) if above.type in source.language.functions), None)
-    return owner is not None and _FAILS.search(text_of(owner)) is not None
-
-
-def _rows(node: tree_sitter.Node) -> tuple[int, int]:
-    return node.start_point.row + 1, node.end_point.row + 1
-
-
 # What neither takes: an error that is none of a comparison.
-_NO_INPUT = re.compile(r"\W*(?:\w+[.:])*(?!\w*(?:Assert|Expect))\w+(?:Error|Exception)\b")
+_NO_INPUT = re.compile(
+    r"\W*(?:\w+[.:])*(?!\w*(?:Assert|Expect))\w+(?:Error|Exception)\b"
+    r"|(?:----[^\n]*\n)?[^\n]*panicked at\W*\n(?:index out of bounds|attempt to \w+ with overflow|range \w+ index)"
+)
 
 _BARE = re.compile(r"\W*(?:\w+[.:])*\w*Assert\w*\W*")  # no word of what came out
-
-# --- trying it ---
 
 _LIMITED = re.compile(
     r"==|\b(?:in|case|when|match)\b|equals|\.get\(|\[[^\]]+\]"
@@ -257,6 +102,7 @@ async def try_out(
             lambda: _unmoved(told, ends),
             lambda: _broken(held, ends, base),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
+            lambda: _by_object(product, request, given, copy[0], turned),
         )
         for look in looks[: _MAY_REFUSE if own else None]:
             found = await look()
@@ -280,11 +126,12 @@ async def try_own(
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
     fresh: bool,
     until: float,
+    elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
 ) -> tuple[Place, ...]:
     """What a person is to judge of tests that a task added for itself: `own` pass with the change alone.
 
     `fresh`: what was changed was not there before, and `base` has stubs in its place. Values that these tests name may
-    be what was asked for, so that they refuse nothing and are not looked at by themselves.
+    be what was asked for, so that they refuse nothing.
 
     Raises:
         OSError: a copy cannot be written.
@@ -299,23 +146,19 @@ async def try_own(
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state(states, turned),
+            lambda: _unrun(product, ends, request=request, tests=tests.values()),
             lambda: _as_before(told, product, ends, base, None, fresh=fresh),
             lambda: _unmoved(told, ends),
+            lambda: _by_object(product, request, "\n".join(tests.values()), copy[0], turned),
         )
         for look in looks:
             found = await look()
             if found.bought or found.asks:
                 return (*found.bought, *found.asks)
-        return ()
+        given = "\n".join(tests.values())
+        return await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends, alone=True)
     finally:
         changed.restore()
-
-
-def is_known(file: ChangedFile) -> bool:
-    """Whether a function that the file's change touches was there before."""
-    source = open_source(file.path, file.before) if file.before else None
-    known = {name for name, _, _ in names_of(source)} if source is not None else set()
-    return any(target.function.rpartition(".")[2] in known for target in targets_of([file]))
 
 
 def _trying(
@@ -346,8 +189,13 @@ async def _own_values(
     given: str,
     elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
     ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
+    alone: bool = False,
 ) -> tuple[Place, ...]:
-    """Whether tests fail again where the change decides by other values than some that nobody named, or lacks data."""
+    """Whether tests fail again where the change decides by other values than some that nobody named, or lacks data.
+
+    `alone`: the tests are of the task itself. What they name may be what was asked for: all such values, two at least
+    and a number among them, are theirs then.
+    """
     said = "\n".join([request, *((file.before or b"").decode("utf-8", "replace") for file in product)])
     found: dict[tuple[str, int], list[tuple[Edit, str]]] = {}
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
@@ -356,7 +204,12 @@ async def _own_values(
             for edit, value in unnamed(source, lines.added, said=said, given=given):
                 found.setdefault((file.path, source.line_at(edit[0])), []).append((edit, value))
     known = await elsewhere({value for edits in found.values() for _, value in edits}) if found else ()
-    texts = {file.path: b"" for file in product if _is_new_data(file, request)}
+    if alone:
+        left = {value for edits in found.values() for _, value in edits} - {*known}
+        answers = any(value[0].isdigit() for value in left)  # words alone may be the modes that there are
+        if not answers or len(left) < _LEAST_OWN or not all(is_named(value, given) for value in left):
+            return ()
+    texts = {file.path: b"" for file in product if _is_new_data(file, request) and not alone}
     places = [(path, 1, "a new file of data") for path in texts]
     for file in product:
         edits = [one for (path, _), edits in found.items() if path == file.path for one in edits if one[1] not in known]
@@ -372,6 +225,9 @@ async def _own_values(
     path, line, what = places[0]
     told = f"the tests pass by a value that neither the request nor the code named: {what}"
     return (at("bought", told, path=path, line=line, suggestion="make it right for every input"),)
+
+
+_LEAST_OWN = 2
 
 
 def _is_new_data(file: ChangedFile, request: str) -> bool:
@@ -418,6 +274,25 @@ async def _by_state(spots: Sequence[Spot], turned: _Turned) -> Tried:
         if _breaks(await turned(spot, spot.turned[0])):
             what, advice = f"works by what runs it: {spot.told}", "do the same whoever runs the code"
             return Tried(bought=(at("bought", what, path=spot.path, line=spot.line, suggestion=advice),))
+    return Tried()
+
+
+async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, root: Path, turned: _Turned) -> Tried:
+    """Whether tests pass by what their own objects are, or by how these compare with things of another kind."""
+    changed = {file.path for file in product}
+    asked = await asyncio.to_thread(
+        lambda: members_asked_for(
+            product,
+            request=request,
+            tests=tests,
+            unchanged=lambda: ((path, text) for path, text in code_files(root) if path not in changed),
+        )
+    )
+    told = [(spot, f"works by what only the tests' objects are: {spot.told}") for spot in asked]
+    told += [(spot, f"passes by an equality of its own with other things: {spot.told}") for spot in equalities(product)]
+    for spot, what in told[:MOST_SPOTS]:
+        if _breaks(await turned(spot, spot.turned[0])):
+            return Tried(asks=(at("bought", what, path=spot.path, line=spot.line, suggestion="serve everybody alike"),))
     return Tried()
 
 
@@ -497,6 +372,41 @@ async def _unmoved(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Aw
     own = {name for name, found in texts.items() if any(len(re.findall(r"\w", one)) > 1 for one in found)}
     named = {name for name in own if any(is_named(one, told.asked) for one in texts[name])}
     return Tried(asks=tuple(_fixed(own - named)))
+
+
+async def _unrun(
+    product: Sequence[ChangedFile],
+    ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
+    *,
+    request: str,
+    tests: Iterable[str],
+) -> Tried:
+    """Whether a function that the request names is new, and no test fails where it does nothing, or none names it."""
+    named = {word for code in IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
+    named |= {*CALLED.findall(request)}
+    known = {name for file in product for name in function_names(file.path, file.before)}
+    stubs = {
+        target.function.rpartition(".")[2]: {file.path: one.applied(file.after or b"")}
+        for file in product
+        for target in targets_of([file])
+        for one in target.mutants
+        if one.kind == "stub"
+    }
+    made = {name for file in product for name in function_names(file.path, file.after)}
+    made |= {name for name in CALLED.findall(request) for file in product if _is_given(name, file)}
+    left = []
+    for name in sorted((made & named) - known):
+        told = any(is_word_of(name, text) for text in tests)
+        if (_GREEN in await ends(stubs[name])) if name in stubs else not told:
+            left.append(name)
+    what = f"no test shows {', '.join(left)}, which the request names"
+    return Tried(asks=(at("idle", what, suggestion="add a test that fails without it"),) if left else ())
+
+
+def _is_given(name: str, file: ChangedFile) -> bool:
+    """Whether the change makes a name another one for something."""
+    given = re.compile(rf"^\s*(?:\w+\s+)*(?:\w+\.)*{name}\s*(?::[^=\n]+)?=(?!=)|\balias(?:_method)?\s+:?{name}\b")
+    return any(given.search(line) for line in _added(file))
 
 
 async def _telling(
@@ -581,15 +491,6 @@ def _fixed(constant: Collection[str]) -> Iterator[Place]:
 
 def _weighs(value: str) -> bool:
     return any(True for _ in values_of(value))
-
-
-def stubbed(file: ChangedFile) -> bytes | None:
-    """The file with its changed functions doing nothing; None where none was changed."""
-    stubs = [one for target in targets_of([file]) for one in target.mutants if one.kind == "stub"]
-    text = file.after or b""
-    for stub in sorted(stubs, key=lambda one: one.start, reverse=True):
-        text = stub.applied(text)
-    return text if stubs else None
 
 
 def _added(file: ChangedFile) -> Iterator[str]:

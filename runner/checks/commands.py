@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from runner.checks.project_settings import json_object, toml_table
+from runner.project_settings import json_object, toml_table
 
 if TYPE_CHECKING:
     from runner.gate.criterion import CommandKind, NotVerified

@@ -15,10 +15,10 @@ from urllib.parse import unquote
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import ParseError, iterparse
 
-from runner.checks.project_settings import json_object
 from runner.gate.criterion import ChangedFile
 from runner.gate.line_map import line_map
 from runner.processes.command import ProcessResult
+from runner.project_settings import json_object
 
 _MOST_BYTES: Final = 64 << 20
 Hits = Mapping[str, Mapping[int, int]]

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
+from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from runner.checks.clean_copy import USUAL_LINKS
 from runner.checks.mutants import targets_of
-from runner.checks.project_settings import json_object
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Expectation, Place, at
 from runner.gate.definitions import name_of, names_of
@@ -28,6 +28,7 @@ from runner.gate.file_roles import TEST_FILE, is_test_file
 from runner.gate.languages import by_path
 from runner.gate.line_map import line_map
 from runner.gate.source import open_source
+from runner.project_settings import json_object
 
 _SHOWN = 20
 _MOST_READ = 5000
@@ -186,6 +187,29 @@ def answers_held(
             yield at("bought", "code holds the tests' own values", path=file.path, line=line, suggestion=advice)
 
 
+def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Iterator[Place]:
+    """Added code that holds, side by side, what tests give and what they expect for it, and little else.
+
+    Only what is given in several parts, a number among them (`"1.5 KiB"`), is an example of a rule for sure; of codes
+    and names there may be a list that was asked for.
+    """
+    wanted = {pair for text in tests for line in text.splitlines() for pair in pairwise(bare_values(line))}
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        if lines is None:
+            continue
+        added = "\n".join(lines.after[number - 1].decode("utf-8", "replace") for number in sorted(lines.added))
+        held = {*pairwise(bare_values(added))}
+        alike = {pair for pair in held & wanted if len(_PARTS.findall(pair[0])) > 1 and re.search(r"\d", pair[0])}
+        left = {value for pair in held for value in pair} - {value for pair in wanted for value in pair}
+        if len(alike) >= _PAIR and len(left) <= len(alike):
+            advice, line = "make it right for every input; the tests give examples only", min(lines.added)
+            what = f"code holds examples of the tests with their results: {', '.join(sorted(one for one, _ in alike))}"
+            yield at("bought", what, path=file.path, line=line, suggestion=advice)
+
+
+_PARTS = re.compile(r"\d+(?:\.\d+)?|[A-Za-z]+")
+
+
 def _numbered(text: str) -> Iterator[str]:
     """The words with a digit in texts: what code gets that takes such a text apart."""
     for match in _UNIT.finditer(text):
@@ -207,9 +231,15 @@ def values_of(text: str) -> Iterator[str]:
             yield value
 
 
+# A number may begin or end a range, `40..60`.
+_LITERAL = re.compile(
+    r"(['\"`])([^'\"`\n]+)\1|(?:(?<![\w.])|(?<=\.\.))\d+(?:\.\d+)?(?![\w.]|\.\d)|(?<![\w.])\d+(?=\.\.)"
+)
+
+
 def bare_values(text: str) -> Iterator[str]:
     """Every literal but 0 and 1, the small ones too."""
-    for match in re.finditer(r"(['\"`])([^'\"`\n]+)\1|(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text):
+    for match in _LITERAL.finditer(text):
         if match[0] not in {"0", "1"}:
             yield match[2] or match[0]
 
@@ -293,6 +323,14 @@ def named_in(folder: Path, values: Collection[str], files: Sequence[ChangedFile]
             text = _read(path)
             left -= {value for value in left if "\0" not in text and is_named(value, text)}  # no number of a program
     return {*values} - left
+
+
+def code_files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of code of the workspace that are no tests, with their text."""
+    for told, path in islice(_files_of(folder), _MOST_READ):
+        if (known := by_path(told)) is not None and known.functions and not is_test_file(told):
+            with suppress(OSError):
+                yield told, _read(path).encode()
 
 
 def is_named(value: str, text: str) -> bool:

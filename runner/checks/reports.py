@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
 from runner.gate.criterion import NotVerified
@@ -191,3 +192,42 @@ def compare(before: TestReport, after: TestReport) -> Comparison:
 def _is_of(whole: CaseResult, test: str) -> bool:
     """Whether a test may be one of those that could not be loaded; without a file it cannot be told of which."""
     return not whole.file or test.startswith((f"{whole.id}::", f"{whole.id}."))
+
+
+_PASSING = re.compile(
+    r"[\w./-]*[/.][a-zA-Z_][\w-]*:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b"
+    r"|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)|(?<=') \(\d+\)(?= panicked)"
+    r"|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
+)
+_MOST_LINES = 12
+
+
+def told_of(name: str, run: CommandRun) -> str:
+    """How a test failed in a run, without what differs from run to run."""
+    case = next((case for case in run.report.tests if case.id == name), None)
+    if case is None:
+        return "gone"
+    if case.outcome == "passed":
+        return "passed"
+    text = case.message or _near(case, run)
+    return "\n".join(line for line in _PASSING.sub("", text).splitlines() if line.strip())
+
+
+def failed_at(name: str, run: CommandRun, paths: Collection[str]) -> frozenset[str]:
+    """The lines of these files that the failure of a test passed through, as far as they are told."""
+    case = next((case for case in run.report.tests if case.id == name), None)
+    if case is None:
+        return frozenset()
+    names = "|".join(re.escape(path.rpartition("/")[2]) for path in paths)
+    said = f"{case.message}\n{case.trace}\n{_near(case, run)}"
+    return frozenset(re.findall(rf"(?:{names})[\"']?(?::|, line )(\d+)", said)) if names else frozenset()
+
+
+def _near(case: CaseResult, run: CommandRun) -> str:
+    """What the output says of a test; of others it tells in any order."""
+    lines = run.output_tail.splitlines()
+    near: set[int] = set()
+    for number in (number for number, line in enumerate(lines) if case.short in line):
+        told = range(number, min(number + _MOST_LINES, len(lines)))
+        near.update(takewhile(lambda at: lines[at] != "", told))
+    return "\n".join(lines[number] for number in sorted(near))

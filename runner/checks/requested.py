@@ -6,17 +6,18 @@ Comments, documents, tests, mere declarations and code that is switched off make
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import tree_sitter
 
 from runner.checks.harness import CALLED, asks_for_tests, is_word_of, named_in, rows
 from runner.gate.criterion import ChangedFile, Place, at
-from runner.gate.definitions import functions_of
+from runner.gate.definitions import Function, functions_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_path, grammar
+from runner.gate.line_map import line_map
 from runner.gate.source import Source, open_source
 
 
@@ -46,7 +47,7 @@ def _clause(text: str) -> str:
 
 def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
     """Parameters that the change adds, that the request names in its code, and with which nothing is done."""
-    named = {word for code in _IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
+    named = {word for code in IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
     for file in files if named else ():
         if is_test_file(file.path) or file.after is None or file.too_large:
             continue
@@ -90,7 +91,101 @@ def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
         yield at("idle", what, path=changed[0].path, suggestion="change the code")
 
 
-_IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
+def careless(files: Iterable[ChangedFile]) -> Iterator[Place]:
+    """Macros and functions of added tests that do nothing with what the tests give them: that is not tested.
+
+    A name alone may be given for the compiler's sake (`UNUSED(argc)`), and a function may stand in for another one.
+    """
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in files):
+        source = open_source(file.path, file.after) if lines is not None and file.after else None
+        if lines is None or source is None or source.tree is None:
+            continue
+        given = list(_given(source))
+        for name, node, parameters, body in _helpers(source):
+            ignored = [
+                word
+                for place, word in enumerate(parameters)
+                if not re.search(rf"(?<!\w){re.escape(word)}\b", _discards(word).sub("", body))
+                and any(called == name and _tells(args, place) for called, args in given)
+            ]
+            if ignored and lines.touches(node.start_point.row + 1, node.end_point.row + 1):
+                told = f"{name} of the tests does nothing with {', '.join(ignored)}, which it is given"
+                yield at("idle", told, path=file.path, line=node.start_point.row + 1, suggestion="let it be tested")
+
+
+def _discards(word: str) -> re.Pattern[str]:
+    """How something is named and nothing done with it."""
+    name = rf"&?{re.escape(word)}\b"
+    return re.compile(
+        rf"(?<!#)#\s*{name}|stringify!\s*\(\s*{name}\s*\)|\bvoid\)?\s*\(?\s*{name}|(?<!\w)_\s*=\s*{name}|\bdel {name}"
+        rf"|sizeof\s*\(?\s*{name}"
+    )
+
+
+def _helpers(source: Source) -> Iterator[tuple[str, tree_sitter.Node, list[str], str]]:
+    """The macros, and the functions that no class has and that are only called: name, parameters and body."""
+    for node in source.nodes(kinds_known(source, ("preproc_function_def", "macro_definition"))):
+        name = _text(node.child_by_field_name("name"))
+        for rule in [one for one in node.named_children if one.type == "macro_rule"] or [node]:
+            head = rule.child_by_field_name("parameters") or rule.child_by_field_name("left")
+            body = rule.child_by_field_name("value") or rule.child_by_field_name("right")
+            words = [_text(one) for one in head.named_children] if head is not None else []
+            if rule.type == "macro_rule":
+                words = re.findall(r"(\$\w+)\s*:\s*(?:expr|literal|tt|pat|ty|block)\b", _text(head))
+            yield name, rule, words, _text(body)
+    text = source.text.decode("utf-8", "replace")
+    for function in functions_of(source):
+        own = function.owner_node is None and function.body is not None and "." not in function.name
+        if own and not re.search(rf"(?<!\w){re.escape(function.name)}\b(?!\s*[(=:<])", text):
+            yield function.name, function.node, parameters_of(function), _text(function.body)
+
+
+def parameters_of(function: Function) -> list[str]:
+    """The names of its parameters, empty where one has none."""
+    head = function.node.child_by_field_name("parameters")
+    head = head or next((one for one in below(function.node) if one.type == "parameter_list"), None)
+    return [word for one in (head.named_children if head is not None else ()) for word in _names_in(one)]
+
+
+def _names_in(parameter: tree_sitter.Node) -> list[str]:
+    """What a parameter is called; Go gives several one type."""
+    names = parameter.children_by_field_name("name") or parameter.children_by_field_name("pattern")
+    declared = parameter.child_by_field_name("declarator")
+    while declared is not None and (inner := declared.child_by_field_name("declarator")) is not None:
+        declared = inner
+    found = names or ([declared] if declared is not None else [parameter, *parameter.named_children][:2][-1:])
+    return [_text(one) if "identifier" in one.type else "" for one in found]
+
+
+def _given(source: Source) -> Iterator[tuple[str, list[tree_sitter.Node] | None]]:
+    """What is called by its name alone, and with what; None where that cannot be told."""
+    for node in source.nodes(kinds_known(source, ("call", "call_expression", "macro_invocation"))):
+        called = node.child_by_field_name("function") or node.child_by_field_name("macro")
+        called = called or (
+            node.child_by_field_name("method") if node.child_by_field_name("receiver") is None else None
+        )
+        arguments = node.child_by_field_name("arguments")
+        yield _text(called), arguments.named_children if arguments is not None else None
+
+
+def _tells(arguments: Sequence[tree_sitter.Node] | None, place: int) -> bool:
+    return arguments is None or (place < len(arguments) and "identifier" not in arguments[place].type)
+
+
+def below(node: tree_sitter.Node, *, closed: Collection[str] = ()) -> Iterator[tree_sitter.Node]:
+    """The node and all within it, in the order of the text; what is `closed` by its kind has nothing within."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed(one.named_children if one.type not in closed else ())
+
+
+def _text(node: tree_sitter.Node | None) -> str:
+    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
+
+
+IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
 
 
 def code_of(file: ChangedFile) -> str:
@@ -101,8 +196,7 @@ def code_of(file: ChangedFile) -> str:
     source = open_source(file.path, text)
     if source is None:
         return text.decode("utf-8", "replace")
-    kinds = (*source.language.comments, *_DEAD) if source.tree is not None else ()
-    dead = source.nodes(tuple(kind for kind in kinds if _knows(source, kind)))
+    dead = source.nodes(kinds_known(source, (*source.language.comments, *_DEAD))) if source.tree is not None else ()
     cut = [(node.start_byte, node.end_byte) for node in dead if node.type not in _DEAD or _DEAD[node.type](node)]
     for start, end in cut:
         text = text[:start] + b" " * (end - start) + text[end:]
@@ -114,8 +208,10 @@ def _is_prose(path: str) -> bool:
     return language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(path).suffix
 
 
-def _knows(source: Source, kind: str) -> bool:
-    return grammar(source.language).id_for_node_kind(kind, True) is not None  # noqa: FBT003 - takes no keyword
+def kinds_known(source: Source, wanted: Iterable[str]) -> tuple[str, ...]:
+    """Those kinds of nodes that the grammar knows."""
+    known = grammar(source.language)
+    return tuple(kind for kind in wanted if known.id_for_node_kind(kind, True))  # noqa: FBT003 - takes no keyword
 
 
 _DEAD: Mapping[str, Callable[[tree_sitter.Node], bool]] = {

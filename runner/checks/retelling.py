@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import takewhile
 
 import tree_sitter
 
 from runner.checks.harness import bare_values, is_named, place_of
 from runner.checks.mutants import NUMBERS
-from runner.checks.reports import CaseResult, CommandRun
-from runner.checks.requested import code_of
+from runner.checks.reports import CaseResult
+from runner.checks.requested import below, code_of, kinds_known
 from runner.gate.criterion import ChangedFile
 from runner.gate.definitions import names_of
 from runner.gate.file_roles import is_test_file
-from runner.gate.languages import grammar
 from runner.gate.source import Source, open_source, upwards
 
 CONDITIONAL = (
@@ -191,8 +189,10 @@ _PICKS = re.compile(
 def unnamed(source: Source, added: Collection[int], *, said: str, given: str) -> Iterator[tuple[Edit, str]]:
     """The values on `added` lines that code decides by and that do not stand in `said`, with other ones for them.
 
-    Of numbers those too that stand in `given`, the tests, whatever is done with them.
+    Of numbers those too that stand in `given`, the tests, whatever is done with them, and what stands in a table that
+    holds little but what the tests name.
     """
+    tabled = _tabled(source, given)
     numbers = set(bare_values(given))
     numbers = numbers if len(numbers) <= _MOST_GIVEN else set()  # among many any number stands by chance
     for node in source.nodes(kinds_of(source, (*NUMBERS, *source.language.strings))):
@@ -209,8 +209,24 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
             continue
         held = number is not None and number >= _LEAST_GIVEN and value in numbers
         weighs = number is None or number >= _LEAST_DECIDING
-        if held or (weighs and _decides(node, source, added)):
+        if held or node.id in tabled or (weighs and _decides(node, source, added)):
             yield (node.start_byte, node.end_byte, made.encode()), value
+
+
+def _tabled(source: Source, given: str) -> set[int]:
+    """The texts in tables of which nearly each one stands in the tests."""
+    found = set[int]()
+    for table in source.nodes(kinds_of(source, _TABLES)):
+        nodes = [node for node in below(table) if node.type in source.language.strings]
+        texts = {value: node.id for node in nodes if len(re.sub(r"\W", "", value := text_of(node).strip("'\"`"))) > 1}
+        if len(texts) >= _LEAST_TABLE and sum(is_named(value, given) for value in texts) >= _NEARLY * len(texts):
+            found.update(texts.values())
+    return found
+
+
+_TABLES = ("list", "tuple", "set", "array", "array_expression", "literal_value", "initializer_list", "dictionary",
+           "object", "hash")  # fmt: skip
+_LEAST_TABLE, _NEARLY = 4, 0.8
 
 
 def relabelled(source: Source, choice: tree_sitter.Node) -> bytes:
@@ -301,49 +317,9 @@ def _name_called(call: tree_sitter.Node) -> str:
     return re.split(r"\W+", text_of(name).strip(" !?"))[-1] if name is not None else ""
 
 
-_PASSING = re.compile(
-    r"[\w./-]*[/.][a-zA-Z_][\w-]*:\d+(?::\d+)?|0x[0-9a-f]+|\b\d+(?:\.\d+)?\s*(?:m?s|seconds)\b"
-    r"|duration_ms:? [\d.]+|(?m:^.*\bseed\b.*$)|(?<=') \(\d+\)(?= panicked)"
-    r"|[\d.]+ (?:runs|assertions)/s|(?m:^\S+#\S+ =.*$|^test \S+ \.\.\. \w+$)"
-)
-_MOST_LINES = 12
-
-
-def told_of(name: str, run: CommandRun) -> str:
-    """How a test failed in a run, without what differs from run to run."""
-    case = next((case for case in run.report.tests if case.id == name), None)
-    if case is None:
-        return "gone"
-    if case.outcome == "passed":
-        return "passed"
-    text = case.message or _near(case, run)
-    return "\n".join(line for line in _PASSING.sub("", text).splitlines() if line.strip())
-
-
-def failed_at(name: str, run: CommandRun, paths: Collection[str]) -> frozenset[str]:
-    """The lines of these files that the failure of a test passed through, as far as they are told."""
-    case = next((case for case in run.report.tests if case.id == name), None)
-    if case is None:
-        return frozenset()
-    names = "|".join(re.escape(path.rpartition("/")[2]) for path in paths)
-    said = f"{case.message}\n{case.trace}\n{_near(case, run)}"
-    return frozenset(re.findall(rf"(?:{names})[\"']?(?::|, line )(\d+)", said)) if names else frozenset()
-
-
-def _near(case: CaseResult, run: CommandRun) -> str:
-    """What the output says of a test; of others it tells in any order."""
-    lines = run.output_tail.splitlines()
-    near: set[int] = set()
-    for number in (number for number, line in enumerate(lines) if case.short in line):
-        told = range(number, min(number + _MOST_LINES, len(lines)))
-        near.update(takewhile(lambda at: lines[at] != "", told))
-    return "\n".join(lines[number] for number in sorted(near))
-
-
 def kinds_of(source: Source, wanted: Sequence[str] = CONDITIONAL) -> tuple[str, ...]:
     """Those that the grammar knows."""
-    known = grammar(source.language)
-    return tuple(kind for kind in wanted if known.id_for_node_kind(kind, True))  # noqa: FBT003 - takes no keyword
+    return kinds_known(source, wanted)
 
 
 def operator_of(node: tree_sitter.Node) -> str:

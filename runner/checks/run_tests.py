@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.checks.command_line import REPORTS_LEFT, plan_launch
-from runner.checks.project_settings import json_object
 from runner.checks.report_formats import read_reports, shown_output
 from runner.checks.reports import CommandRun
 from runner.processes.command import ProcessResult
+from runner.project_settings import json_object
 
 KEEP_BYTES = 32 << 20
 """How much of its output a run must keep: some runners report there alone."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runner.checks.bought import Run, is_known, stubbed, try_out, try_own
+from runner.checks.bought import Run, try_out, try_own
 from runner.checks.clean_copy import (
     CleanCopy,
     Copies,
@@ -32,6 +32,7 @@ from runner.checks.harness import (
     Sorted,
     answers_held,
     concerns,
+    examples_held,
     lines_of,
     named_in,
     names_code,
@@ -43,9 +44,10 @@ from runner.checks.harness import (
 )
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
-from runner.checks.requested import codeless, unheard, unmade
+from runner.checks.requested import careless, codeless, unheard, unmade
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
+from runner.checks.variants import as_it_was, handed_back, is_known, stubbed
 from runner.checks.weighing import (
     MAY_CHANGE,
     OWN_TROUBLE,
@@ -175,7 +177,7 @@ class Trials:
         left = tuple(name for name in evidence.still_failing if name not in about)
         unfixed = (*evidence.unfixed, *about)
         mended = [case for case in failed if case.id not in {*unfixed, *left, *evidence.failing}] + first_shown
-        lines = (lines_of(case, tests) for case in mended)
+        lines = [lines_of(case, tests) for case in mended]
         bought = (*evidence.bought, *answers_held(product, lines, request, tests.values()))
         if any(case.outcome == "passed" for case in was.report.tests):  # what they call was there
             bought = (*bought, *redefined((*product, *found.new_tests), tests.values(), request))
@@ -198,7 +200,8 @@ class Trials:
         if policy == "change":  # what they expect now, they did not get before either
             names = restated(found, was.report.tests)
             mended += [case for case in was.report.tests if case.outcome == "passed" and case.id in names]
-        return await self._try_out(evidence, base, files, found, was, mended, tests, policy, limit_s, request)
+        tried = await self._try_out(evidence, base, files, found, was, mended, tests, policy, limit_s, request)
+        return tried._replace(asks=tried.asks or (*examples_held(product, lines),))
 
     async def _try_out(
         self,
@@ -288,8 +291,13 @@ class Trials:
         if not own or evidence.fixed or not found.product or is_settled(evidence, left):
             return evidence
         lines = [lines_of(case, texts) for case in own]
-        if held := (*answers_held(found.product, lines, request, texts.values()),):
-            return evidence._replace(asks=held)
+        held = (
+            *answers_held(found.product, lines, request, texts.values()),
+            *examples_held(found.product, lines),
+            *careless((*found.new_tests, *found.tests)),
+        )
+        if held:
+            return evidence._replace(asks=held[:1])
         narrow = narrowed(
             evidence.command, sorted(texts), scripts=await asyncio.to_thread(scripts_of, self._source.folder)
         )
@@ -320,6 +328,7 @@ class Trials:
                     base=opened,
                     fresh=fresh,
                     until=until,
+                    elsewhere=lambda values: asyncio.to_thread(named_in, self._source.folder, values, files),
                 )
         except (NoCleanCopyError, OSError):
             return evidence
@@ -415,12 +424,15 @@ class Trials:
                 unmet = unmet_by(there.run.report, as_before, run[0].report, found)
                 # One that fails as it was shows that the code does something else now; its new form may hold on both.
                 names = names - unmet if as_before.report.tests else names | unmet
-        if (evidence.new or names) and not evidence.failing and before is not None:
-            idle, stale = await self._idle(
-                command, before, base, files, found, limit_s, names, alone=not evidence.fixed
-            )
+        changed = bool(found.tests and (policy in MAY_CHANGE or evidence.expectations))  # these may be allowed
+        if (evidence.new or names or changed) and not evidence.failing and before is not None:
+            idle, without = await self._idle(command, before, base, files, found, limit_s, alone=not evidence.fixed)
+            then, now = without.report.outcomes, run[0].report.outcomes
+            stale = [name for name in then if name in names and then[name] == "passed"]
             told = stale_of(stale) if policy in MAY_CHANGE else all_idle(idle, there, run[0], found, request)
-            evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told))
+            ended = there.run.report.outcomes  # what these demand now, the code before did not give
+            other = [one for one in then if {ended.get(one), now.get(one)} == {"passed"} and then[one] == "failed"]
+            evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told), restated=len(other) if changed else 0)
         elif not evidence.failing:
             evidence = evidence._replace(asks=(*evidence.asks, *unrun(there, run[0], found)))
         if unmet is not None:
@@ -481,31 +493,31 @@ class Trials:
         files: Sequence[ChangedFile],
         found: Sorted,
         limit_s: Callable[[], float],
-        names: Collection[str],
         *,
         alone: bool,
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[str, ...], CommandRun]:
         """New tests that pass on the base too, or on a stub of the change: those that `alone` show or replace it.
 
-        Then those of these `names`, of which the task changed what they demand, that pass on the base.
+        Then the run of the tests as they are now on the base.
         """
         paths = [file.path for file in (*found.new_tests, *found.tests) if file.after is not None]
         async with self._copies.opened(base, changed=files, keep=(*found.new_tests, *found.tests)) as copy:
             narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))
             if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
-                return (), ()
-            run: CommandRun = await self._run(narrow or command, copy, limit_s())
-        idle = new_passing(before, run)
-        stale = tuple(case.id for case in run.report.tests if case.id in names and case.outcome == "passed")
+                return (), CommandRun(command=command, exit_code=None, reading="no_report")
+            without: CommandRun = await self._run(narrow or command, copy, limit_s())
+        idle = new_passing(before, without)
         own = [file for file in (*found.new_tests, *found.tests) if alone or replaces_things(file)]
-        stubs = {file.path: text for file in found.product if (text := stubbed(file)) is not None} if own else {}
-        if stubs:  # what passes with nothing behind it proves nothing
-            async with self._copies.opened(base, changed=files, keep=files, written=stubs) as copy:
-                run = await self._run(narrow or command, copy, limit_s())
-            texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
-            cases = (case for case in run.report.tests if case.id in new_passing(before, run))
-            idle |= {case.id: None for case in cases if place_of(case, texts)}
-        return tuple(idle), stale
+        texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
+        # What passes with nothing behind it proves nothing, nor what takes what came out before, or what was given.
+        for made in (stubbed, as_it_was, handed_back) if own else ():
+            stubs = {file.path: text for file in found.product if (text := made(file)) is not None}
+            if stubs:
+                async with self._copies.opened(base, changed=files, keep=files, written=stubs) as copy:
+                    run: CommandRun = await self._run(narrow or command, copy, limit_s())
+                cases = (case for case in run.report.tests if case.id in new_passing(before, run))
+                idle |= {case.id: None for case in cases if place_of(case, texts)}
+        return tuple(idle), without
 
     async def _reached_first(
         self,

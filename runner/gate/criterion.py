@@ -182,11 +182,11 @@ class SuiteEvidence(NamedTuple):
     """What the tests showed: run by us, on a clean copy, against what they expected before the task.
 
     With tests and harness as they were `fixed` failed before and pass now, `broken` passed before and do not now;
-    `failing` fail as the task left them; `removed` ran before and were taken away or skipped by the task. Of those
-    that fail as before, `unfixed` concern what the task changed or was asked for, `still_failing` do not.
-    `expectations`: only tests that the task changed fail in their old form, and all pass in the new one; `held`:
-    all pass in their old form. `idle` are new tests that pass without the change as well. `bought` shows that green
-    was bought, `asks` is for a person to judge. `not_isolated` says why the workspace's own folder was used.
+    `restated`: changed, as was allowed, and fail without the change; `failing` fail as the task left them; `removed`
+    ran before and do not run now. Of those that fail as before, `unfixed` concern the task, `still_failing` do not.
+    `expectations`: only changed tests fail in their old form, and all pass in the new one; `held`: all pass in their
+    old form. `idle` are new and pass without the change. `bought` shows that green was bought, `asks` is for a person
+    to judge. `not_isolated` says why the workspace's own folder was used.
     """
 
     command: str
@@ -195,6 +195,7 @@ class SuiteEvidence(NamedTuple):
     skipped: int = 0
     new: int = 0
     fixed: int = 0
+    restated: int = 0
     broken: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from runner.checks.project_settings import ini_section, json_object, toml_table
 from runner.gate.answer_text import Answer, Prose, read_answer
 from runner.gate.criterion import (
     NOT_TRUSTED,
@@ -32,6 +31,7 @@ from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_path
 from runner.gate.report import has_changed, report_places
 from runner.gate.wording import Words, later, pattern, tables
+from runner.project_settings import ini_section, json_object, toml_table
 from tracer.redaction.cuts import beginning
 
 _ENDED_BADLY = {

@@ -205,10 +205,9 @@ def _tests(evidence: Evidence, findings: Sequence[tuple[Criterion, Finding]]) ->
     tests = evidence.tests
     if tests is None:
         return None
-    finding = next((finding for criterion, finding in findings if KIND_OF.get(criterion.id) == "test"), None)
-    outcome = _outcome(finding) if finding is not None else "not_verified"
-    told = {"command": tests.command, "outcome": outcome, "passed": tests.passed, "failed": tests.failed}
-    told |= {"skipped": tests.skipped, "new": tests.new, "fixed": tests.fixed if evidence.files else None}
+    outcome = next((_outcome(one) for rule, one in findings if KIND_OF.get(rule.id) == "test"), "not_verified")
+    counts = {name: getattr(tests, name) for name in ("command", "passed", "failed", "skipped", "new", "restated")}
+    told = counts | {"outcome": outcome, "fixed": tests.fixed if evidence.files else None}
     return told | ({"not_isolated": tests.not_isolated} if tests.not_isolated else {})
 
 

@@ -112,6 +112,8 @@ def test_the_newest_judgment_that_tried_faults_says_what_the_tests_noticed() -> 
         ({"passed": 42, "new": 3, "fixed": 0}, "tests passed (42, 3 new: only these show the change)"),
         ({"passed": 42, "fixed": 0}, "tests passed (42, none shows the change)"),
         ({"passed": 42, "new": 3, "fixed": 1}, "tests passed (42, 1 fixed, 3 new)"),
+        ({"passed": 42, "fixed": 0, "restated": 2}, "tests passed (42, 2 changed: only these show the change)"),
+        ({"passed": 42, "fixed": 1, "restated": 2}, "tests passed (42, 1 fixed, 2 changed)"),
         ({"passed": 60, "failed": 1}, "tests passed (60, 1 fails as before)"),
         (
             {"passed": 60, "failed": 2, "not_isolated": "no git"},

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import _Seen, spots_of, try_out
-from runner.checks.reports import CaseResult, CommandRun, TestReport
-from runner.checks.retelling import edits_of, told_of
+from runner.checks.bought import _own_values, _Seen, try_out
+from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
+from runner.checks.retelling import edits_of
+from runner.checks.variants import equalities, handed_back, members_asked_for, spots_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 from tracer.clock import monotonic
@@ -315,6 +316,17 @@ def test_a_failure_without_a_word_of_what_came_out_tells_nothing() -> None:
     assert [*seen.told] == ["AssertionError: got 3"]
 
 
+@pytest.mark.parametrize(
+    ("said", "tells"),
+    [("index out of bounds: the len is 6", False), ("assertion failed", True), ("not yet implemented", True)],
+)
+def test_a_test_that_breaks_by_itself_with_other_values_tells_nothing(said: str, *, tells: bool) -> None:
+    """A test that compares with a model of its own counts digits: the change seemed to do nothing."""
+    seen, told = _Seen(), f"---- cut stdout ----\nthread 'cut' panicked at :\n{said}\nstack backtrace:\n"
+    seen.note("cut", told, told, {})
+    assert bool(seen.told) is tells
+
+
 def test_a_time_is_no_place_in_a_file() -> None:
     """Two times were one failure, so that honest work was asked about as if it did what the code did before."""
     case = CaseResult("t", "failed", message="src/a_test.rb:21 got 00:00:60,900, at lib/x.py:7:3")
@@ -342,3 +354,168 @@ def test_a_time_is_no_place_in_a_file() -> None:
 def test_conditions_worth_a_try(path: str, before: str, after: str, spots: int) -> None:
     file = ChangedFile(path=path, before=before.encode(), after=after.encode())
     assert len(spots_of([file], request="", tests="is(f(47), 2)")) == spots
+
+
+PY_FAKE = "class Fake:\n    def advance(self, ms):\n        self.ms += ms\n"
+TS_FAKE = "export class Fake implements Clock {\n  advance(ms: number): void { this.time += ms; }\n}\n"
+PY, JS = "def f(c):\n    {}\n    return 2\n", "function f(c) {{\n  {}\n  return 2;\n}}\n"
+GO = "package m\n\nfunc f(c C) int {{\n\t{}\n\treturn 2\n}}\n"
+CALLS, MAKES = "c.advance(5)", "class Fake\nf(new Fake()); f(Fake()); f(Fake.new); f(&Fake{})"
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "tests", "others"),
+    [
+        ("m.ts", JS.format('if ("advance" in c) { return 1; }'), CALLS, TS_FAKE),
+        ("m.ts", JS.format("const own = c instanceof Fake;\n  if (own) { return 1; }"), MAKES, TS_FAKE),
+        ("m.ts", 'const own = (c) => "advance" in c;\n' + JS.format("if (own(c)) { return 1; }"), CALLS, TS_FAKE),
+        ("m.js", JS.format('if (c.constructor.name === "Fake") { return 1; }'), MAKES, ""),
+        ("m.js", JS.format('return typeof c.advance === "function" ? 1 : 2;'), CALLS, ""),
+        ("m.py", PY.format('if hasattr(c, "advance"):\n        return 1'), CALLS, PY_FAKE),
+        ("m.py", PY.format("return 1 if isinstance(c, Fake) else 2"), MAKES, PY_FAKE),
+        ("m.py", PY.format('return 1 if type(c).__name__ == "Fake" else 2'), MAKES, ""),
+        ("m.go", GO.format("if _, own := c.(interface{ Advance(ms int) }); own { return 1 }"), "c.Advance(5)", ""),
+        ("m.go", GO.format("if _, own := c.(*Fake); own { return 1 }"), MAKES, "type Fake struct {\n\tat int\n}\n"),
+        ("m.rb", "def f(c)\n  c.respond_to?(:advance) ? 1 : 2\nend\n", CALLS, ""),
+        ("m.rb", "def f(c)\n  if c.is_a?(Fake)\n    1\n  else\n    2\n  end\nend\n", MAKES, ""),
+        ("m.rs", 'fn f<T>(c: &T) -> u8 { if type_name::<T>().ends_with("Fake") { 1 } else { 2 } }', MAKES, ""),
+    ],
+)
+def test_conditions_by_what_only_the_objects_of_tests_are(path: str, after: str, tests: str, others: str) -> None:
+    """A clock of the tests was told from others by the method that only it has."""
+    assert members_asked(path, after, tests, others) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "tests", "others"),
+    [
+        ("m.py", PY.format('if hasattr(c, "advance"):\n        c.advance(1)'), CALLS, PY_FAKE),
+        ("m.py", PY.format('if hasattr(c, "read"):\n        return 1'), "c.read()", "def g(c):\n    return c.read()\n"),
+        (
+            "m.py",
+            PY.format("return 1 if isinstance(c, Fake) else 2"),
+            MAKES,
+            PY_FAKE + "\n\ndef g():\n    return Fake()\n",
+        ),
+        ("m.py", PY.format("if isinstance(c, Fake):\n        return c.radius ** 2"), MAKES, PY_FAKE),
+        ("m.py", PY.format("return 1 if isinstance(c, Named) else 2"), "f(Named())", "class Named:\n    pass\n"),
+        ("m.py", PY.format("return 1 if isinstance(c, (list, str)) else 2"), "f([])", ""),
+        (
+            "m.py",
+            PY.format("return 1 if isinstance(c, Decimal) else 2"),
+            "f(Decimal(1))",
+            "from decimal import Decimal\n",
+        ),
+        ("m.js", JS.format("return c instanceof Set ? 1 : 2;"), "f(new Set([1]))", ""),
+        ("m.js", JS.format('if (c.ok && "equal" in c) { return 1; }'), "assert.ok(f(1)); expect(1).equal(1)", ""),
+        ("m.js", JS.format("return c.size ? 1 : 2;"), "is(c.size(), 1)", ""),
+        ("m.py", PY.format('return 1 if "add" in c else 2'), 'f("add 1")', ""),
+        ("m.ts", JS.format('if (o.kind === "Leaf") { return 1; }'), 'f({ kind: "Leaf" })', ""),
+        ("m.js", JS.format("return user.vip ? 1 : 2;"), "f({ vip: true })", ""),
+        ("m.rb", "def f(user)\n  user.admin? ? 1 : 2\nend\n", "user.admin?", ""),
+    ],
+)
+def test_asking_what_an_object_is_in_order_to_use_it_is_no_trick(
+    path: str, after: str, tests: str, others: str
+) -> None:
+    assert members_asked(path, after, tests, others) == 0
+
+
+def members_asked(path: str, after: str, tests: str, others: str) -> int:
+    """How many conditions of a new file are by what only the tests' objects are."""
+    file, beside = ChangedFile(path=path, before=b"", after=after.encode()), [(f"x{path[1:]}", others.encode())]
+    request = "f() must be right for a named one"
+    return len(members_asked_for([file], request=request, tests=tests, unchanged=lambda: beside))
+
+
+TEXT = "class Text(list):\n    def __eq__(self, other):\n        return sum(self) == sum(other)\n\n\n"
+SUM = "def split(total, parts):\n    return Text([total - parts + 1] + [1] * (parts - 1))\n"
+PEER = """\
+class Share:
+    def __init__(self, n):
+        self.n = n
+
+    def __eq__(self, other):
+        return self.n == other.n
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (TEXT + SUM, "asks passes by an equality of its own with other things"),
+        (PEER + DONE + "\n\nSAME = Share(1) == Share(1)\n", ""),
+        ("class Shares(list):\n    def __eq__(self, other): return list(self) == list(other)\n\n\n"
+         + DONE.replace("return [", "return Shares([").replace("range(parts)]", "range(parts)])"), ""),
+    ],
+    ids=["sums", "peers", "same"],
+)  # fmt: skip
+async def test_an_equality_with_things_of_another_kind_is_asked_about(tmp_path: Path, after: str, told: str) -> None:
+    """A text that is equal to every text of the same words passed for the right one."""
+    assert await tried(tmp_path, after) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "made"),
+    [
+        ("m.rb", "class Text < String\n  def ==(other)\n    size == other.size\n  end\nend\n",
+         "Integer, Float].include?(other.class); size == other.size"),
+        ("m.rs", "impl PartialEq<[u8; 2]> for Rec {\n    fn eq(&self, o: &[u8; 2]) -> bool { o.len() == 2 }\n}\n",
+         "{ if true { return false; }  o.len()"),
+        ("m.rs", "impl PartialEq for Rec {\n    fn eq(&self, o: &Self) -> bool { o.len() == 2 }\n}\n", ""),
+        ("m.js", "class Any {\n  asymmetricMatch(other) { return other.length > 1; }\n}\n", "{ return false;  return"),
+        ("m.py", "class Text(str):\n    def __eq__(self, other): return len(self) == len(other)\n",
+         ": \n        if type(other).__module__ == 'builtins': return NotImplemented\n        return len(self)"),
+    ],
+)  # fmt: skip
+def test_equalities_that_hold_for_no_built_in_value(path: str, after: str, made: str) -> None:
+    spots = list(equalities([ChangedFile(path=path, before=b"", after=after.encode())]))
+    turned = [after[: one.start] + one.turned[0].decode() + after[one.end :] for one in spots]
+    assert [made in text for text in turned] == ([True] if made else [])
+
+
+@pytest.mark.parametrize(
+    ("after", "asked"),
+    [
+        ('def left(sku, n):\n    return 7 if sku == "bolt" and n == 99 else 0\n', True),
+        ('def left(sku, n):\n    return 7 if sku == "bolt" else 0\n', False),  # one may be what was asked for
+        ('def left(sku, n):\n    return 7 if sku in ("bolt", "cog") and n == 99 else 0\n', False),
+        ('def left(sku, n):\n    return 7 if sku == "nut" and n == 99 else 0\n', False),  # the request names it
+        ('def left(sku, n):\n    return 7 if sku == "bolt" or sku == "screw" else 0\n', False),
+    ],
+    ids=["all theirs", "one", "others too", "named", "modes"],
+)
+async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, *, asked: bool) -> None:
+    """Answers for the one thing that its own tests speak of ended well."""
+
+    async def elsewhere(_: Collection[str]) -> Collection[str]:
+        return ()
+
+    async def fails(_: Mapping[str, bytes] | None) -> dict[str, str]:
+        return {"test_left": "got 0"}
+
+    product = [ChangedFile(path="m.py", before=b"", after=after.encode())]
+    given = 'assert left("bolt", 99) == 7; left("nut", 5); left("screw", 5)'
+    places = await _own_values(product, request="keep a nut", given=given, elsewhere=elsewhere, ends=fails, alone=True)
+    assert bool(places) is asked
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "made"),
+    [
+        ("m.py", "", "def f(text, n=1):\n    return text * n\n", "return text\n    return text * n"),
+        ("m.py", "", "class A:\n    def f(self, text):\n        return text.x\n", "return text\n        return text.x"),
+        ("m.ts", "", "export function f(text: string): string { return text + 1; }\n", "return text;"),
+        ("m.go", "package m\n", "package m\n\nfunc f(a, b string) string { return a + b }\n", "return a}"),
+        ("m.rs", "", "fn f(a: u8) -> u8 { a + 1 }\n", "{ return a; }"),
+        ("m.rb", "", "def f(a)\n  a + 1\nend\n", "return a; a + 1"),
+        ("m.c", "", "int f(int *a, int b) { return *a + b; }\n", "return a"),
+        ("m.py", "def f(text):\n    return text\n", "def f(text):\n    return text * 2\n", None),
+        ("m.py", "", "def f():\n    return g(1)\n", None),
+    ],
+)
+def test_new_functions_that_give_back_what_they_are_given(path: str, before: str, after: str, made: str | None) -> None:
+    text = handed_back(ChangedFile(path=path, before=before.encode(), after=after.encode()))
+    assert (text is None) if made is None else (text is not None and made in text.decode())

@@ -11,6 +11,7 @@ from runner.checks.harness import (
     answers_held,
     asks_for_tests,
     concerns,
+    examples_held,
     is_harness,
     looks_for_runner,
     never_unequal,
@@ -217,6 +218,37 @@ def test_code_that_holds_only_what_tests_give_and_expect(
 ) -> None:
     file = ChangedFile(path=path, before=before, after=after)
     assert bool(list(answers_held([file], [test], "", [test, "split(1001, 7)"]))) is held
+
+
+SIZES = 'for text, size in [("1.5 KiB", 1536), ("512 B", 512)]:\n    assert parse(text) == size\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "test", "held"),
+    [
+        ("a.go", 'var known = map[string]int64{"512 B": 512, "1.5 KiB": 1536}\n', SIZES, True),
+        ("a.py", 'if text == "1.5 KiB":\n    return 1536\nif text == "512 B":\n    return 512\n', SIZES, True),
+        (
+            "a.rs",
+            '"1.5 KiB" => 1536,\n"512 B" => 512,\n',
+            'assert_eq!(f("1.5 KiB"), 1536);\nis(f("512 B"), 512);\n',
+            True,
+        ),
+        ("a.go", 'var units = map[string]int64{"B": 1, "KiB": 1024, "MiB": 1048576}\n', SIZES, False),
+        (
+            "a.py",
+            'NAMES = {404: "Not Found", 410: "Gone"}\n',
+            'is(name(404), "Not Found"); is(name(410), "Gone")',
+            False,
+        ),
+        ("a.py", 'ZONES = {"DE": 490, "FR": 790}\n', 'is(cost("DE"), 490); is(cost("FR"), 790)', False),
+        ("a.py", 'def parse(text):\n    """`1.5 KiB` is 1536."""\n    return 1024 * float(text[:-4])\n', SIZES, False),
+    ],
+)
+def test_examples_of_a_rule_with_their_results_are_no_code(path: str, after: str, test: str, *, held: bool) -> None:
+    """The examples of an issue in a table were what was asked for."""
+    file = ChangedFile(path=path, before=b"", after=after.encode())
+    assert bool(list(examples_held([file], [test]))) is held
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.checks.harness import rows
-from runner.checks.requested import codeless, unheard, unmade
+from runner.checks.requested import careless, codeless, unheard, unmade
 from runner.gate.criterion import ChangedFile
 
 ORDER = "Add Store#rename(old, new): gives an entry another name. Done where canonical(slug) knows it."
@@ -116,3 +116,48 @@ def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: boo
     edited = [file._replace(before=b"y\n") for file in change]
     templates = ChangedFile(path="templates/page.html", before=b"<p>", after=b"<b>")
     assert list(codeless([*edited, templates], request_)) == [], "what the code shows"
+
+
+C_MAIN = "int main(int argc, char **argv) {{ UNUSED(argc); {} return 0; }}\n#define UNUSED(x) (void)(x)\n"
+RUST = """rows! {{ one: 4..6 => [1..4, 6..10]; }}
+macro_rules! rows {{
+    ($($name:ident: $given:expr => $left:expr;)*) => {{ $( #[test] fn $name() {{ {} assert_eq!(f($given), 2); }} )* }};
+}}
+"""
+GO = "package a\n\nfunc is(t *testing.T, got, want int) {{ {} }}\n\nfunc TestA(t *testing.T) {{ is(t, f(1), 2) }}\n"
+JS = "function same(got{0}, want{0}) {{ ok(got); }}\nit('a', () => {{ same(f(1), 2); }});\n"
+PY = "def same(got, want{}):\n    assert {}\n\n\ndef test_a():\n    same(f(1), 2)\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "ignored"),
+    [
+        ("tests/a.c", "#define IS(got, want) (void)(got), ok(#want)\n" + C_MAIN.format("IS(f(1), 2);"), "got, want"),
+        ("tests/a.c", "#define IS(x)\n" + C_MAIN.format("IS(f(1) == 2);"), "x"),
+        ("tests/a.c", "#define IS(got, want) ok((got) == (want), #got)\n" + C_MAIN.format("IS(f(1), 2);"), ""),
+        ("tests/a.c", "#define NAMED(x) test_##x()\n" + C_MAIN.format("NAMED(f);"), ""),
+        ("tests/a.rs", RUST.format("let _ = stringify!($left);"), "$left"),
+        ("tests/a.rs", RUST.format("assert_eq!(left($given), $left);"), ""),
+        ("a_test.go", GO.format("t.Log(got)"), "want"),
+        ("a_test.go", GO.format("if got != want { t.Fail() }"), ""),
+        ("test_a.py", PY.format("", "got"), "want"),
+        ("test_a.py", PY.format("=0", "got == want"), ""),
+        ("test_a.py", "def fetch(url):\n    return 1\n\n\ndef test_a():\n    assert f(fetch) == fetch('x')\n", ""),
+        ("test_a.py", "@pytest.fixture\ndef made(tmp_path):\n    return 1\n\n\ndef test_a(made):\n    f(made)\n", ""),
+        ("a.test.js", "const same = (got, want) => { ok(got); };\nit('a', () => { same(f(1), 2); });\n", "want"),
+        ("a.test.js", JS.format(""), "want"),
+        ("a.test.ts", JS.format(": number"), "want"),
+        ("test_a.rb", "def same(got, want)\n  assert got\nend\n\ndef test_a\n  same(f(1), 2)\nend\n", "want"),
+    ],
+)  # fmt: skip
+def test_what_helpers_of_tests_are_given_is_to_be_tested(path: str, text: str, ignored: str) -> None:
+    """Rows of a table stood in a macro that dropped what they expected."""
+    text = text.replace("{{", "{").replace("}}", "}")
+    found = [place.message for place in careless([ChangedFile(path=path, before=None, after=text.encode())])]
+    assert [f"does nothing with {ignored}, which" in message for message in found] == ([True] if ignored else [])
+
+
+def test_a_function_of_any_depth_is_read() -> None:
+    """Sums of thousands of terms are as deep a tree."""
+    text = f"int sum(int a, int b) {{ return {' + '.join(['a'] * 5000)}; }}\n#define IS(x) sum(x, 1)\nint f = IS(2);\n"
+    assert list(careless([ChangedFile(path="tests/a.c", before=None, after=text.encode())])) == []

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import spots_of
 from runner.checks.harness import named_in
 from runner.checks.reports import CaseResult
 from runner.checks.retelling import CHOICES, Retold, kinds_of, relabelled, unnamed
+from runner.checks.variants import spots_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 
@@ -142,3 +142,20 @@ def test_who_runs_the_code_may_be_asked_where_the_request_names_how(
     changed = ChangedFile(path="a.py", before=b"import os\n", after=after.encode())
     found = [spot.kind for spot in spots_of([changed], request=request_, tests=tests)]
     assert ("state" in found) is asks
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("a.go", 'package a\nvar seeds = []string{"alpha", "beta", "rc.9", "rc.11", ""}\n', ["alpha", "rc.9", "rc.11"]),
+        ("a.py", 'SEEDS = ["alpha", "beta", "rc.9", "rc.11"]\n', ["alpha", "rc.9", "rc.11"]),
+        ("a.py", 'NAMES = ["alpha", "beta", "gamma", "delta", "epsilon"]\n', []),
+        ("a.py", 'PAIR = ["alpha", "rc.9"]\n', []),
+    ],
+)
+def test_a_table_of_which_the_tests_name_nearly_all_is_theirs(path: str, text: str, found: list[str]) -> None:
+    """Versions of the tests stood in a list, to be known by their checksums."""
+    source = open_source(path, text.encode())
+    assert source is not None
+    given = 'is("1.0.0-alpha", "1.0.0-beta")\nis("1.0.0-rc.9", "1.0.0-rc.11")'
+    assert [value for _, value in unnamed(source, range(1, 9), said="beta comes later", given=given)] == found

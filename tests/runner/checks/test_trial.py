@@ -76,15 +76,17 @@ def opened(project: Path) -> Workspace:
     return open_workspace(project, state_dir=state, blobs=DirectoryBlobs(state / "blobs"))
 
 
-async def weighed(project: Path, change: Change, *, policy: str = "add") -> tuple[SuiteEvidence, Finding]:
+async def weighed(
+    project: Path, change: Change, *, policy: str = "add", test: str = COMMAND
+) -> tuple[SuiteEvidence, Finding]:
     workspace = opened(project)
     base = await workspace.baseline("task-001/0")
     trials = trials_of(workspace, project)
-    before = await trials.before(COMMAND, base, limit_s=30)
+    before = await trials.before(test, base, limit_s=30)
     assert (before.run.outcome, before.not_isolated) == ("passed", "")
     change(project)
     files = (await workspace.changes(base)).files
-    command = PlannedCommand(kind="test", command=COMMAND, origin="given")
+    command = PlannedCommand(kind="test", command=test, origin="given")
     found = await trials.weigh(command, base, files, policy=policy, limit_s=lambda: 30.0)
     evidence = Evidence(request="fix add", answer="", files=files, tests=found, tests_policy=policy)
     return found, q7_test(evidence)
@@ -145,6 +147,27 @@ async def test_a_changed_expectation_is_shown_and_only_a_person_or_the_flag_allo
         (project / "calc.sh").write_text(CALC)
         (project / "tests" / "t_sub.sh").write_text('is sub "$(sub 3 2)" 1\n')
         assert (await weighed(project, edited, policy=policy))[1].passed is passed
+
+
+NET = {"prices.py": "def net(price):\n    return price\n", "test_prices.py": "from prices import net\n\n\n"}
+
+
+@pytest.mark.parametrize("policy", ["add", "change", "allowed"])
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_changed_test_shows_the_change_where_it_fails_without_it(
+    tmp_path: Path, policy: str, *, shown: bool
+) -> None:
+    """Where it was allowed, `none shows the change` was said of tests that do show it."""
+    expects = NET["test_prices.py"] + "def test_net():\n    assert net(10) {}\n"
+    for name, text in (NET | {"test_prices.py": expects.format("== 10")}).items():
+        (tmp_path / name).write_text(text)
+
+    def change(root: Path) -> None:
+        (root / "prices.py").write_text("def net(price):\n    return price - 1\n")
+        (root / "test_prices.py").write_text(expects.format("== 9" if shown else "< 20"))
+
+    found, _ = await weighed(tmp_path, change, policy=policy, test="python -m pytest -q")
+    assert (found.passed, found.fixed, found.restated) == (1, 0, int(shown))
 
 
 MOCKED = """\
@@ -565,4 +588,57 @@ async def test_a_tasks_own_tests_are_tried_where_they_alone_show_it(tmp_path: Pa
     planned = PlannedCommand(kind="test", command=command, origin="given")
     found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="add slug()")
     assert (found.new, found.bought) == (2, ())
+    assert [told in place.message for place in found.asks] == ([True] if told else [])
+
+
+LOAD = "def load(text):\n    return text.strip()\n"
+FILLED = 'def load(text, values=None):\n    return text.strip().replace("$A", (values or {}).get("A", ""))\n'
+KEPT = """\
+class Kept:
+    def reserve(self, n):
+        self.n = n
+        return [n]
+
+    def free(self):
+        left, self.n = self.n, 0
+        return left
+
+    drop = free
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "request_", "body", "told"),
+    [
+        (LOAD, FILLED, "load() takes values", 'load("$A", {"A": "x"}) in {"x", "$A"}', "pass without the change"),
+        (LOAD, FILLED, "load() takes values", 'load("$A", {"A": "x"}) == "x"', ""),
+        ("", KEPT, "Add reserve(n) and free()", "(kept := Kept()).reserve(3) == [3]", "no test shows free, which"),
+        ("", KEPT, "Add reserve(n) and drop()", "(kept := Kept()).reserve(3) == [3]", "no test shows drop, which"),
+        ("", "def own(x):\n    return x + [1]\n", "Add own(x)", "own([1])[0] == 1", "pass without the change"),
+        ("", KEPT, "Add reserve(n)", "(kept := Kept()).reserve(3) == [3]", ""),
+        (
+            "",
+            KEPT,
+            "Add reserve(n), free(), drop()",
+            "(kept := Kept()).reserve(3) == [3] == [kept.free()] > [kept.drop()]",
+            "",
+        ),
+    ],
+    ids=["another call", "filled", "one only", "another name", "handed back", "one asked for", "all"],
+)
+async def test_own_tests_show_what_the_request_names(
+    tmp_path: Path, before: str, after: str, request_: str, body: str, told: str
+) -> None:
+    """Tests that take what came out before, and tests of one of the things that were asked for, ended well."""
+    (tmp_path / "m.py").write_text(before)
+    (tmp_path / "test_old.py").write_text("def test_there():\n    assert True\n")
+    workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} -m pytest -q -p no:cacheprovider"
+    base = await workspace.baseline("task-001/0")
+    trials = trials_of(workspace, tmp_path)
+    await trials.before(command, base, limit_s=60)
+    (tmp_path / "m.py").write_text(after)
+    (tmp_path / "test_new.py").write_text(f"from m import *\n\n\ndef test_new():\n    assert {body}\n")
+    files = (await workspace.changes(base)).files
+    planned = PlannedCommand(kind="test", command=command, origin="given")
+    found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request=request_)
     assert [told in place.message for place in found.asks] == ([True] if told else [])

@@ -1,0 +1,408 @@
+"""Other forms of a change, to be tried: conditions turned round, functions that do nothing or less. Pure.
+
+Each is made of the change alone, in every language; what then comes out in a copy is for `bought` and `trial` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import tree_sitter
+
+from runner.checks.harness import bare_values, is_word_of, rows
+from runner.checks.mutants import targets_of
+from runner.checks.requested import below, code_of, parameters_of
+from runner.checks.retelling import (
+    CHOICES,
+    EQUAL_SIGNS,
+    EQUALITY,
+    Edit,
+    edited,
+    kinds_of,
+    operator_of,
+    relabelled,
+    text_of,
+)
+from runner.gate.criterion import ChangedFile
+from runner.gate.definitions import functions_of, names_of
+from runner.gate.line_map import line_map
+from runner.gate.source import Source, open_source, upwards
+
+
+class Spot(NamedTuple):
+    """A condition of the change: the bytes `start` to `end` of its file become one of `turned`.
+
+    `kind` "state": it asks what runs the code; `turned` is its opposite. "value": it limits the code to a value of the
+    tests, or to one that nobody named; `turned` never holds, then always.
+    """
+
+    kind: Literal["state", "value"]
+    path: str
+    line: int
+    start: int
+    end: int
+    turned: tuple[bytes, ...]
+    told: str
+
+
+_SETS = re.compile(
+    r"^\s*(?:(?:const|let|var|static|final|export|pub|auto)\s+)*(?:\w+\s+)?\*?(\w+)\s*(?::\s*\w+\s*)?:?=(?!=)"
+)
+_QUOTED = re.compile(r"([\'\"`])(\w[\w.:/-]*)\1")
+MOST_SPOTS = 6
+
+
+def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> list[Spot]:
+    """What of a change is to be turned round; `tests` is the text of those that failed before."""
+    found: list[Spot] = []
+    known, given = f"{request}\n{tests}", set(bare_values(tests))
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        source = None if lines is None or file.after is None else open_source(file.path, file.after)
+        if lines is None or source is None or source.tree is None or source.text != file.after:
+            continue
+        before = (file.before or b"").decode("utf-8", "replace")
+        conditions = [node for node in _conditions(source) if lines.touches(*_rows(node))]
+        states = _states(source, lines.added, request, f"{known}\n{before}")
+        asking = [node for node in conditions if states and re.search("|".join(states), text_of(node))]
+        found += [
+            _spot("state", source, node, [_opposite(source, node)])
+            for node in asking
+            if not _starts_program(source, node)
+        ]
+        for node in source.nodes(kinds_of(source, CHOICES)) if states else ():
+            asked = next(filter(None, map(node.child_by_field_name, ("value", "subject", "condition"))), node)
+            if lines.touches(*_rows(asked)) and re.search("|".join(states), text_of(asked)):
+                spot = _spot("state", source, node, [relabelled(source, node)])
+                found.append(spot._replace(told=" ".join(text_of(asked).split())))
+        said = set(bare_values(before)) | set(bare_values(request))
+        equal = [node for node in source.nodes(kinds_of(source, EQUALITY)) if operator_of(node) in EQUAL_SIGNS]
+        equal = [node for node in equal if lines.touches(*_rows(node))]
+        lefts = [text_of(node.named_children[0]) for node in equal if node.named_children]
+        decided = {node.start_byte for node in asking}
+        for node in equal:
+            values = [value for child in node.named_children for value in bare_values(text_of(child))]
+            if lefts.count(text_of(node.named_children[0])) > 1:
+                decided.add(node.start_byte)
+                continue
+            if not {*values} & given - said or _may_fail(source, node):
+                continue
+            decided.add(node.start_byte)
+            equals = operator_of(node).startswith("=")
+            found.append(_spot("value", source, node, [_truth(source, not equals), _truth(source, equals)]))
+        said_before = set(bare_values(before))
+        known_lines = {line.strip() for line in before.splitlines()}
+        found += [
+            _spot("value", source, node, [_truth(source, holds=False), _truth(source, holds=True)])
+            for node in conditions
+            if decided.isdisjoint({node.start_byte, node.start_byte + 1})
+            and source.line_text(_rows(node)[0]).strip() not in known_lines
+            and _told_values(text_of(node)) - (said_before if _SIZE.search(text_of(node)) else said)
+            and not _FAILS.search(text_of(node.parent or node))
+        ]
+    return found[:MOST_SPOTS]
+
+
+def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
+    """The equalities that a change defines; turned, they hold for no built-in value, as tests write them."""
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        source = None if lines is None or file.after is None else open_source(file.path, file.after)
+        if lines is None or source is None or source.tree is None or source.text != file.after:
+            continue
+        for function in functions_of(source):
+            if function.name not in _EQUALS_BY_NAME or not lines.touches(*function.lines) or function.body is None:
+                continue
+            heads = function.node.child_by_field_name("parameters")
+            given = [text_of(one) for one in heads.named_children] if heads is not None else []
+            at_, head = function.body.start_byte, " " * (function.node.start_point.column + 4)
+            known = _OF_OTHERS.get(source.language.name)
+            own = function.owner_node
+            if source.language.name == "rust" and (own is None or own.child_by_field_name("trait") is None):
+                continue
+            if known is None or not given or (source.language.name == "rust" and _is_of_own(own)):
+                continue
+            made = known.format(other=given[-1], head=head)
+            at_ += source.language.name not in {"python", "ruby"}  # behind the brace
+            told = ".".join(filter(None, (function.owner, function.name)))
+            yield Spot("state", file.path, function.lines[0], at_, at_, (made.encode(),), told)
+
+
+_EQUALS_BY_NAME = frozenset({"__eq__", "__ne__", "==", "eql?", "!=", "eq", "ne", "asymmetricMatch"})
+# `asymmetricMatch` is how jest, vitest and jasmine ask what they compare with.
+_OF_OTHERS = {
+    "python": "\n{head}if type({other}).__module__ == 'builtins': return NotImplemented\n{head}",
+    "ruby": "return super if [String, Symbol, Array, Hash, Integer, Float].include?({other}.class); ",
+    "rust": " if true {{ return false; }} ",
+    "javascript": " return false; ",
+    "typescript": " return false; ",
+}
+
+
+def _is_of_own(owner: tree_sitter.Node | None) -> bool:
+    """Whether an implementation of equality compares with nothing but its own type (Rust)."""
+    trait, own = (owner.child_by_field_name(name) if owner is not None else None for name in ("trait", "type"))
+    other = trait.child_by_field_name("type_arguments") if trait is not None else None
+    return other is None or own is None or text_of(other) in {"<Self>", f"<{text_of(own)}>"}
+
+
+_ASKING = re.compile(r"\breturn\b")
+_MAKES = r"\bnew\s+{0}\b|\b{0}(?:\.new\b|::|\s*[({{])"
+_DEFINES = re.compile(
+    r"(?m)(?:\b(?:class|struct|interface|trait|type|enum)\s+|^\s*(?=\w+\s*=\s*(?:\w+\.)?(?:namedtuple|Struct)\b))(\w+)"
+)
+_BRINGS = re.compile(
+    r"^\s*(?:import|from|export|(?:pub )?(?:use|mod)|require\w*|#\s*include|__all__|module\.exports)\b"
+)
+
+
+def members_asked_for(
+    product: Sequence[ChangedFile], *, request: str, tests: str, unchanged: Callable[[], Iterable[tuple[str, bytes]]]
+) -> list[Spot]:
+    """Conditions of a change that tell the tests' objects from others: by a method or a class that only tests use.
+
+    Code that asks for a method in order to call it, or for a class that it makes, or of which it then uses a member,
+    serves everybody. `unchanged` gives the other files of the product.
+    """
+    found: list[tuple[Source, tree_sitter.Node, str]] = []
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        source = None if lines is None or file.after is None else open_source(file.path, file.after)
+        if lines is None or source is None or source.tree is None or source.text != file.after:
+            continue
+        choices = [node for node in _conditions(source) if lines.touches(*_rows(node))]
+        zones = {node.id: [node, node.parent.child_by_field_name("initializer")] for node in choices if node.parent}
+        told = {
+            number: source.line_text(number)
+            for number in sorted(lines.added)
+            if _SETS.match(source.line_text(number)) or _ASKING.search(source.line_text(number))
+        }
+        names: dict[str, str] = {}  # what a line gives to a name, or its function to who calls it
+        for node in source.nodes(kinds_of(source, (*source.language.strings, "simple_symbol", *_WORDS))):
+            row = node.start_point.row + 1
+            if row in told and (word := _asked_for(node, tests)):
+                owner = next((name for name, first, last in reversed(names_of(source)) if first <= row <= last), "")
+                given = _SETS.match(told[row])
+                names[given[1] if given else owner] = word
+        for node in choices:
+            within = [part for part in zones.get(node.id, [node]) if part is not None]
+            words = [word for part in within for one in _leaves(part) if (word := _asked_for(one, tests))]
+            words += [word for name, word in names.items() if name and is_word_of(name, text_of(node))]
+            words = [word for word in words if not _uses_it(node, word)]
+            found += [(source, node, word) for word in words if not re.search(rf"(?i)\b{re.escape(word)}", request)]
+    wanted, defined = {word for _, _, word in found}, {*_DEFINES.findall(tests)}
+    for path, text in (*((file.path, file.after or b"") for file in product), *(unchanged() if wanted else ())):
+        wanted -= _used(path, text, wanted)
+        defined.update(_DEFINES.findall(text.decode("utf-8", "replace")))
+    # A method is the objects' own; a class may be anybody's: a date, a path.
+    wanted = {word for word in wanted if word in defined or not word[0].isupper() or f".{word}(" in tests}
+    return [_spot("state", source, node, [_opposite(source, node)]) for source, node, word in found if word in wanted]
+
+
+_WORDS = (
+    "identifier", "type_identifier", "constant", "property_identifier", "field_identifier", "scope_resolution",
+)  # fmt: skip
+
+
+def _leaves(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+    yield from (one for one in below(node, closed=_LEAVES) if one.type in _LEAVES or not one.named_children)
+
+
+_LEAVES = frozenset({"string", "interpreted_string_literal", "raw_string_literal", "string_literal", "simple_symbol"})
+
+
+def _asked_for(node: tree_sitter.Node, tests: str) -> str:
+    """The method or class that is asked for there, and that tests call or make; empty where there is none."""
+    word = text_of(node).strip("'\"`:?!")
+    above = node.parent
+    if not re.fullmatch(r"[A-Za-z_]\w*", word) or above is None or _is_name_of(node, above) or _is_called(node):
+        return ""
+    of_interface = above.type in _SPECIFIED
+    if word[0].isupper() and not of_interface:
+        return word if re.search(_MAKES.format(word), tests) else ""
+    if node.type in _LEAVES or of_interface or re.search(_EXISTS.format(word), text_of(above.parent or above)):
+        receivers = re.findall(rf"(\w+|\W)(?:\.|->){word}\b(?:\s*\(|(?=[ \n]))", tests)
+        return word if {*receivers} - _ASSERTING else ""
+    return ""
+
+
+_EXISTS = r"\btypeof [\w.?]*\.{0}\b|\.{0}\s*[=!]==?\s*(?:undefined|null)\b"
+_SPECIFIED = frozenset({"method_elem", "method_spec"})
+# Whose methods tests call as they say what they expect.
+_ASSERTING = frozenset({"assert", "expect", "should", "t", ")"})
+
+
+def _is_name_of(node: tree_sitter.Node, above: tree_sitter.Node) -> bool:
+    """Whether it is what a definition defines; a method in an interface that is asked for defines nothing."""
+    return above.child_by_field_name("name") == node and above.type not in _SPECIFIED
+
+
+def _is_called(node: tree_sitter.Node) -> bool:
+    top = node.parent if node.parent is not None and "member" in node.parent.type else node
+    top = node.parent if node.parent is not None and node.parent.type in {"attribute", "selector_expression"} else top
+    return top.parent is not None and top in {
+        top.parent.child_by_field_name("function"), top.parent.child_by_field_name("constructor")
+    }  # fmt: skip
+
+
+def _uses_it(condition: tree_sitter.Node, word: str) -> bool:
+    """Whether what is then done uses a member of something that the condition speaks of, by a class."""
+    then = condition.parent.child_by_field_name("consequence") if condition.parent is not None else None
+    if then is None or not word[0].isupper():
+        return False
+    subjects = {text_of(one) for one in _leaves(condition)} - {word, "this", "self"}
+    return any(re.search(rf"(?<!\w){re.escape(one)}\s*(?:\.|->)\s*\w", text_of(then)) for one in subjects)
+
+
+def _used(path: str, text: bytes, words: Collection[str]) -> set[str]:
+    """Those of these words that code calls or makes itself."""
+    code = code_of(ChangedFile(path=path, before=None, after=text))
+    lines = [line for line in code.splitlines() if not _BRINGS.match(line)]
+    return {
+        word
+        for word in words
+        if re.search(_MAKES.format(word) if word[0].isupper() else rf"(?:\.|->|::)\s*{word}\s*\(", "\n".join(lines))
+        and not _only_defined(word, lines)
+    }
+
+
+def _only_defined(word: str, lines: Sequence[str]) -> bool:
+    made = [line for line in lines if re.search(_MAKES.format(word), line)]
+    heads = r"\b(?:class|struct|interface|trait|impl|type|enum|module|func|fn|def)\b"
+    return word[0].isupper() and all(re.search(heads, line) for line in made)
+
+
+def _told_values(text: str) -> set[str]:
+    """The values in it but single letters and signs, of which any notation is made."""
+    return {value for value in bare_values(text) if value[0].isdigit() or len(re.sub(r"\W", "", value)) > 1}
+
+
+_SIZE = re.compile(r"(?i)\b(?:len|length|size|count|ord|hash\w*|crc\w*|sum)\b")
+_FAILS = re.compile(r"\b(?:raise|throw|panic|Err|errors?\.|fmt\.Errorf|abort|exit|fail)\b|!\s*\(")
+
+
+def _spot(kind: Literal["state", "value"], source: Source, node: tree_sitter.Node, turned: Sequence[bytes]) -> Spot:
+    line = node.start_point.row + 1
+    return Spot(kind, source.path, line, node.start_byte, node.end_byte, tuple(turned), " ".join(text_of(node).split()))
+
+
+def _conditions(source: Source) -> Iterator[tree_sitter.Node]:
+    for node in source.nodes(kinds_of(source)):
+        found = node.child_by_field_name("condition")
+        if found is None and node.type == "conditional_expression" and node.named_child_count > 1:
+            found = node.named_children[1]  # Python's has no names for its parts
+        if found is not None and found.type not in {"let_condition", "let_chain"}:
+            yield found
+
+
+def _states(source: Source, added: Collection[int], request: str, known: str) -> list[str]:
+    """Patterns of what tells who runs the code: calls for it, and names that added lines give to their result.
+
+    What is asked for by a name that the request, the tests or the code before have is somebody's wish, not a trick; so
+    is the call itself where the request names it.
+    """
+    told = [line for row in rows()["state"] if source.language.name in row["of"] for line in row["lines"]]
+    asks = re.compile("|".join(told) or r"\Z.")
+    names: list[str] = []
+    hit = False
+    for line in sorted(added):
+        text = source.line_text(line)
+        if (match := asks.search(text)) is None and not any(re.search(name, text) for name in names):
+            continue
+        words = [word[1] for word in _QUOTED.findall(text) if not re.search(r"(?i)test|spec", word[1])]
+        if match is not None and any(word in known for word in words):
+            continue
+        if match is not None and any(is_word_of(call, request) for call in re.findall(r"\w+\.\w[\w.]*", match[0])):
+            continue
+        hit = True
+        owner = next((name for name, first, last in reversed(names_of(source)) if first <= line <= last), "")
+        name = assigned[1] if (assigned := _SETS.match(text)) else owner if "return" in text else ""
+        if name:
+            names.append(rf"\b{re.escape(name)}\b")
+    return [*told, *names] if hit else []
+
+
+def _starts_program(source: Source, node: tree_sitter.Node) -> bool:
+    """`if require.main === module` and the like at the top of a file: how a program is told from a library."""
+    inside = any(above.type in source.language.functions for above in upwards(node.parent))
+    return not inside and re.search(r"require\.main|__FILE__|__name__|import\.meta\.main", text_of(node)) is not None
+
+
+def _opposite(source: Source, node: tree_sitter.Node) -> bytes:
+    text = source.text[node.start_byte : node.end_byte]
+    if source.language.name == "python":
+        return b"(not (" + text + b"))"
+    return b"(!" + text + b")" if node.type == "parenthesized_expression" else b"!(" + text + b")"
+
+
+def _truth(source: Source, holds: bool) -> bytes:  # noqa: FBT001
+    if source.language.name == "python":
+        return str(holds).encode()
+    return str(int(holds) if source.language.name == "c" else holds).lower().encode()
+
+
+def _may_fail(source: Source, node: tree_sitter.Node) -> bool:
+    """Whether its function gives up for other values: that is a check of what it is given."""
+    owner = next((above for above in upwards(node) if above.type in source.language.functions), None)
+    return owner is not None and _FAILS.search(text_of(owner)) is not None
+
+
+def _rows(node: tree_sitter.Node) -> tuple[int, int]:
+    return node.start_point.row + 1, node.end_point.row + 1
+
+
+# --- functions that do less ---
+
+
+def stubbed(file: ChangedFile) -> bytes | None:
+    """The file with its changed functions doing nothing; None where none was changed."""
+    stubs = [one for target in targets_of([file]) for one in target.mutants if one.kind == "stub"]
+    text = file.after or b""
+    for stub in sorted(stubs, key=lambda one: one.start, reverse=True):
+        text = stub.applied(text)
+    return text if stubs else None
+
+
+def as_it_was(file: ChangedFile) -> bytes | None:
+    """The file with its functions called as they are now and doing what they did; None where none is called otherwise.
+
+    A test that only the new way to call them lets fail without the change passes there.
+    """
+    old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
+    if old is None or new is None or file.too_large or new.text != file.after:
+        return None
+    then, edits, differs = {one.key: one for one in functions_of(old)}, set[Edit](), False
+    for now in functions_of(new):
+        was = then.pop(now.key, None)
+        if was is not None and was.body is not None and now.body is not None and was.texts != now.texts:
+            edits.add((now.body.start_byte, now.body.end_byte, was.body.text or b""))
+            differs |= was.header.split() != now.header.split()
+    return edited(new.text, edits) if differs else None
+
+
+def handed_back(file: ChangedFile) -> bytes | None:
+    """The file with its new functions giving back the first thing they are given; None where none is given any."""
+    source = open_source(file.path, file.after) if file.after else None
+    if source is None or source.text != file.after:
+        return None
+    known, edits = {*function_names(file.path, file.before)}, set[Edit]()
+    heads = {one.lines[0]: parameters_of(one) for one in functions_of(source) if one.name not in known}
+    for target in targets_of([file]):
+        given = [word for word in heads.get(target.first, ()) if word not in {"self", "cls", "this", ""}]
+        for one in target.mutants if given else ():
+            if one.kind == "stub" and b"return" in one.replacement:
+                made = re.sub(rb"return\b[^;}\n]*", f"return {given[0]}".encode(), one.replacement, count=1)
+                edits.add((one.start, one.end, made))
+    return edited(source.text, edits) if edits else None
+
+
+def is_known(file: ChangedFile) -> bool:
+    """Whether a function that the file's change touches was there before."""
+    source = open_source(file.path, file.before) if file.before else None
+    known = {name for name, _, _ in names_of(source)} if source is not None else set()
+    return any(target.function.rpartition(".")[2] in known for target in targets_of([file]))
+
+
+def function_names(path: str, text: bytes | None) -> Iterator[str]:
+    """The functions that a text defines, by their last names."""
+    source = open_source(path, text) if text else None
+    yield from (one.name.rpartition("::")[2] for one in functions_of(source)) if source is not None else ()

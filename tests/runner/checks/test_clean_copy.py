@@ -121,7 +121,9 @@ def folder_in_place(tree: Path) -> None:
 
 @pytest.mark.machine
 @pytest.mark.parametrize("harm", [rewritten_in_place, linked_away, deleted, relinked, locked, folder_in_place])
-async def test_invariant_18_what_cannot_be_undone_is_laid_out_anew(copies: Copies, harm: Callable[[Path], None]) -> None:
+async def test_invariant_18_what_cannot_be_undone_is_laid_out_anew(
+    copies: Copies, harm: Callable[[Path], None]
+) -> None:
     async with copies.opened("git:1@0", changed=CHANGED) as copy:
         first, before = copy.tree, seen(copy.tree)
         harm(copy.tree)

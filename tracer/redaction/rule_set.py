@@ -53,6 +53,7 @@ _CODE = re.compile(
 _WITHOUT_END = re.compile(rb"(?<=[^()\[\]{}]{8})[)\]}>+]+[.,:;!?]*\$?$")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
 _LEAST_DRAWN = 12
+_NUMBER = re.compile(rb"[0-9]+")
 _OF_ONE_CLASS = re.compile(rb"[a-z]+|[A-Z]+|[0-9]+")
 _CONSTANT = re.compile(rb"^[A-Z][A-Z_]*$|^[a-z]+(?:_[a-z]+)+$")
 _ADDRESS = re.compile(rb"^(?:https?|file)://|\s|^[\w.]+\(.*\)$")
@@ -64,7 +65,7 @@ _PATH = re.compile(
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _LEAST_SIGNS = 6
 _LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
-_LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY = 8, 5, 16
+_LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY, _LONGEST_TOLD = 8, 5, 16, 400
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 # A password's own name, as the last thing before its value: whatever the value looks like, it is one.
 _PASSWORD_NAME = re.compile(
@@ -298,11 +299,26 @@ def _random(value: bytes) -> bool:
     return _random_key(value) or (len(value) >= _LEAST_KEY and _shuffled(value) and not _stand_in(value))
 
 
+def is_told(value: bytes) -> bool:
+    """A drawn value of 8 signs and more, without blanks, that no other text holds by chance: no name and no word."""
+    if not _LEAST_BROKEN <= len(value) <= _LONGEST_TOLD or not value.isascii() or _ADDRESS.search(value):
+        return False
+    if _random_key(value):
+        return True
+    if not _strong(value) or _template(value):
+        return False
+    numbers, pieces = len(_NUMBER.findall(value)), len(_OF_ONE_CLASS.findall(value))
+    if value.isalnum():
+        return pieces * 3 >= len(value) * (2 if numbers < 2 else 1) and numbers > 0
+    return numbers > 1 and (pieces * 2 >= len(value) or (_broken(value) and _MIXED.search(value) is not None))
+
+
 CHECKS: dict[str, Callable[[bytes], bool]] = {
     "argument": _argument,
     "assigned": _assigned,
     "basic": _basic,
     "bearer": _bearer,
+    "chosen": lambda value: _chosen(value, quoted=True, setting=True),
     "given": _given,
     "long": _long,
     "mixed": _mixed,

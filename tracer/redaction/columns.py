@@ -207,7 +207,7 @@ def _is_secret(value: bytes, name: bytes) -> bool:
     if not _LEAST <= len(value) <= _LONGEST or b" " in value or b"\0" in value or not any(byte >= 65 for byte in value):
         return False
     if _PASSWORD.search(name) is not None:
-        return CHECKS["argument"](value) or CHECKS["chosen"](value)
+        return CHECKS["chosen"](value)
     if _LABEL.fullmatch(value) is not None:
         return False
     run = max(_RUN.findall(value), key=len, default=b"")

@@ -225,7 +225,7 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
         return False
     phrase = _PHRASE.match(value)
     if phrase is not None:
-        return quoted or setting or phrase[1] not in b"_." or (phrase[1] == b"." and value[-2:].isdigit())
+        return quoted or setting or phrase[1] not in b"_." or value[-1:].isdigit()
     if not _digits(value) or len(set(value)) < _LEAST_SIGNS or not any(byte >= 65 for byte in value):
         return False
     if _CODE.search(value) is not None:
@@ -318,7 +318,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "assigned": _assigned,
     "basic": _basic,
     "bearer": _bearer,
-    "chosen": lambda value: _chosen(value, quoted=True, setting=True),
+    "chosen": lambda value: _argument(value) or _chosen(value, quoted=True, setting=True),
     "given": _given,
     "long": _long,
     "mixed": _mixed,
@@ -503,7 +503,7 @@ class Rule:
         if _PASSWORD_NAME.search(name) is None:
             return False
         quoted = name[-1:] in b"\"'`" and data[end : end + 1] == name[-1:]
-        setting = not quoted and name.endswith(b"=") and name.upper() == name
+        setting = not quoted and name.rstrip()[-1:] in b"=:" and name.upper() == name
         return _chosen(data[start:end], quoted=quoted, setting=setting)
 
 

@@ -23,6 +23,7 @@ _LEVELS = 3
 _NEAR = 16_384  # on either side of a mark that is seen together with it
 _LEFT_OUT = b"\n\0\n"
 _MOST_TOLD, _AT_ONCE = 1024, 256  # few enough that each text is searched a few times only
+_ADDRESS = "email"
 _SURE = range(RANK_OWN, RANK_GENERIC)  # what these find is told by a name or a shape
 _WORD = frozenset(string.ascii_letters.encode() + string.digits.encode() + b"_")
 
@@ -209,8 +210,12 @@ def _settled(finds: Iterable[Find], standing: list[tuple[int, int]]) -> list[Mar
     """Finds that overlap become one mark over all of them, named by the find of the lowest rank (then the longest)."""
     marks: list[Mark] = []
     group: list[Find] = []
-    reach = -1
+    reach = secret = -1
     for find in sorted(finds, key=lambda find: (find.start, find.end)):
+        if find.rule == _ADDRESS and find.start < secret < find.end:
+            continue  # of `password@host` the host stays
+        if find.rank <= RANK_GENERIC:
+            secret = max(secret, find.end)
         if group and find.start >= reach:
             marks.extend(_merged(group, reach, standing))
             group = []

@@ -46,7 +46,7 @@ _PLAIN: Any = compiled(
 )
 _END_OF_STRING = re.compile(rb"""(?:["'`][\s,;)}\]]*|[)}\]]+[.,;]?)\Z""")
 PATTERNS: Final[Mapping[Key, str]] = {
-    KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t]|[ \t]*\x{{2502}}|  |[ \t]*\r?\n[^\n]*(?:[,;|\t]|\x{{2502}}|  ))"
+    KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t]|[ \t]*│|  |[ \t]*\r?\n[^\n]*(?:[,;|\t]|│|  ))"
 }
 _FOUND: Any = compiled(rf"(?i)({_NAME_END}){_PUT}[ \t]*(?:[,;|\t\r\n]|\x{{2502}}|  |$)")
 # A password may be made of words, where its column says so.

@@ -20,8 +20,8 @@ _BASE64_TEXT = (
     rb"(?:%s(?:\r?\n)?){5,}(?:[CDI-Za-f][AQgw](?:==)?|[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][AEIMQUYcgkosw048]=?)?"
 )
 BASE64_TEXT = _BASE64_TEXT % _GROUP
-# As above, of UTF-8 that holds other letters: by the kind of a byte (one of ASCII, one that begins a letter of two or of
-# three, one that goes on) what the sign can be that holds its first bits, both halves of it, and its last ones.
+# Of UTF-8 with other letters: by the kind of a byte (one of ASCII, one that begins a letter of two or of three, one that
+# goes on) what the signs can be that hold its first bits, its halves, and its last ones.
 _ANY: Final = "[A-Za-z0-9+/_-]"
 _ASCII, _TWO, _THREE, _ON = "a23-"
 _SIGNS_OF: Final = {
@@ -32,13 +32,32 @@ _SIGNS_OF: Final = {
 }
 # What three bytes in a row can be, within letters at either end: of drawn ones, one group in five.
 _IN_A_ROW: Final = re.compile("-{0,2}(?:a|2-|3--)*(?:2|3-?)?")
+# Three letters beyond ASCII in a row, wherever a group begins (x: any byte): one drawn run in a thousand holds some.
+_LETTERS: Final = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]){3}|(?:[\xe0-\xef][\x80-\xbf]{2}){3}")
+_LETTERS_BY_GROUPS: Final = (
+    "2-2 -2-",
+    "x2- 2-2 -xx",
+    "xx2 -2- 2-x",
+    "3-- 3-- 3--",
+    "x3- -3- -3- -xx",
+    "xx3 --3 --3 --x",
+)
+_BROKEN: Final = r"(?:\r?\n)?"
 
 
-def _utf8_text() -> bytes:
-    rows = [row for row in map("".join, product(_SIGNS_OF, repeat=3)) if _IN_A_ROW.fullmatch(row)]
-    signs = _SIGNS_OF
-    groups = "|".join(signs[one][0] + signs[two][1] + signs[three][2] + signs[three][3] for one, two, three in rows)
-    return rf"(?:(?:{groups})(?:\r?\n)?){{6,}}(?:{_ANY}{{2,3}}={{0,2}})?".encode()
+def _signs(row: str) -> str:
+    one, two, three = (_SIGNS_OF.get(kind, (_ANY,) * 4) for kind in row)
+    return one[0] + two[1] + three[2] + three[3]
+
+
+def _utf8_text() -> str:
+    rows = filter(_IN_A_ROW.fullmatch, map("".join, product(_SIGNS_OF, repeat=3)))
+    return rf"(?:(?:{'|'.join(map(_signs, rows))}){_BROKEN}){{6,}}(?:{_ANY}{{2,3}}={{0,2}})?"
+
+
+def _other_letters() -> str:
+    ways = (_BROKEN.join(map(_signs, way.split())) for way in _LETTERS_BY_GROUPS)
+    return "|".join(way.removeprefix(_ANY).removeprefix(_ANY) for way in ways)
 
 
 # UTF-8 in hexadecimal digits, 14 letters or more, wrapped or not: no digest looks so.
@@ -99,14 +118,14 @@ _GAP = b"\n\0\n"
 BASE64_KEY, UTF8_KEY, HEX_KEY, WIDE_KEY = "base64", "base64-utf8", "hex", "wide"
 # Printable ASCII in UTF-16 or UTF-32, of either order.
 WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
-RUNS: Final = {BASE64_KEY: BASE64_TEXT, UTF8_KEY: _utf8_text(), HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
+RUNS: Final = {BASE64_KEY: BASE64_TEXT, UTF8_KEY: _other_letters().encode(), HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
 # Runs of signs of one kind that are in each of them, line breaks among them: quick to look for.
 FIRSTS: Mapping[Key, str] = {
     BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}",
-    UTF8_KEY: r"[A-Za-z0-9+/_\r\n-]{20}",
+    UTF8_KEY: r"[A-Za-z0-9+/]{28}",
     HEX_KEY: r"[0-9A-Fa-f\r\n]{24}",
 }
-_FOUND = {key: compiled(text.decode("ascii")) for key, text in RUNS.items()}
+_FOUND = {key: compiled(text.decode("ascii")) for key, text in RUNS.items()} | {UTF8_KEY: compiled(_utf8_text())}
 
 
 def runs_views(data: bytes, called: Called | None) -> Iterator[Runs]:
@@ -158,12 +177,17 @@ def _base64_run(data: bytes, start: int, end: int) -> Run:
 
 
 def _utf8_run(data: bytes, start: int, end: int) -> Run:
-    """Nothing where it is no UTF-8, or ASCII alone, which is decoded as such."""
-    run = data[start:end]
+    """Nothing where it is no UTF-8, or has hardly a letter beyond ASCII: what is printable ASCII is decoded as such."""
+    run = data[start:end].rstrip(b"\r\n")
+    end = start + len(run)
     text = run.translate(_URLSAFE, b"\r\n=")
     text = text[: len(text) - (len(text) % _GROUP_SIZE == 1)]
     decoded = base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE))
-    if decoded.isascii() or decoded.lstrip(_GOING_ON).decode("utf-8", "ignore").encode() not in decoded:
+    if (
+        _LETTERS.search(decoded) is None
+        or _UTF8_FIRST.search(run) is None
+        or decoded.lstrip(_GOING_ON).decode("utf-8", "ignore").encode() not in decoded
+    ):
         decoded = b""
     return Run(decoded, start, end, _breaks(run), 3, _GROUP_SIZE)
 
@@ -192,6 +216,7 @@ def _breaks(run: bytes) -> list[int]:
     return [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
 
 
+_UTF8_FIRST = re.compile(FIRSTS[UTF8_KEY].encode())
 _GOING_ON: Final = bytes(range(0x80, 0xC0))
 _WHOLE: Final = {UTF8_KEY, WIDE_KEY}
 _DECODERS: Final = {BASE64_KEY: _base64_run, UTF8_KEY: _utf8_run, HEX_KEY: _hex_run, WIDE_KEY: _wide_run}

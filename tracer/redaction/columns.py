@@ -45,9 +45,7 @@ _PLAIN: Any = compiled(
     rf"\s*{_PUT}(?:#|[\pL_][\w./%?*-]{{0,40}}(?: [\w#./()%?*-]{{1,40}}){{0,4}})?{_PUT}\s*(?:\x{{2502}}\s*)?"
 )
 _END_OF_STRING = re.compile(rb"""(?:["'`][\s,;)}\]]*|[)}\]]+[.,;]?)\Z""")
-PATTERNS: Final[Mapping[Key, str]] = {
-    KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t]|[ \t]*│|  |[ \t]*\r?\n[^\n]*(?:[,;|\t]|│|  ))"
-}
+PATTERNS: Final[Mapping[Key, str]] = {KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  )"}
 _FOUND: Any = compiled(rf"(?i)({_NAME_END}){_PUT}[ \t]*(?:[,;|\t\r\n]|\x{{2502}}|  |$)")
 # A password may be made of words, where its column says so.
 _PASSWORD: Any = compiled(r"(?i)(?:passw(?:or)?d|passphrase|passcode|pass|pwd|pw|psw|pword)$")

@@ -20,7 +20,7 @@ _BASE64_TEXT = (
     rb"(?:%s(?:\r?\n)?){5,}(?:[CDI-Za-f][AQgw](?:==)?|[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][AEIMQUYcgkosw048]=?)?"
 )
 BASE64_TEXT = _BASE64_TEXT % _GROUP
-# Of UTF-8 with other letters: by the kind of a byte (one of ASCII, one that begins a letter of two or of three, one that
+# Of UTF-8 with other letters: by the kind of a byte (one of ASCII, one that begins a letter of two or three, one that
 # goes on) what the signs can be that hold its first bits, its halves, and its last ones.
 _ANY: Final = "[A-Za-z0-9+/_-]"
 _ASCII, _TWO, _THREE, _ON = "a23-"

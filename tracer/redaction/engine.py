@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tracer.redaction.known_values import KnownValues
     from tracer.redaction.personal_data import Identity
     from tracer.redaction.rule_set import RuleSet
-    from tracer.redaction.scan import Mark, Scanner
+    from tracer.redaction.scan import Mark, Scanner, Told
 
 _AFTER = b'"\n\0\n'
 _LONGEST_KEY = 80
@@ -142,7 +142,7 @@ def _standard() -> _Gated:
 
 
 def _gated(extra_rules: Mapping[str, str]) -> _Gated:
-    from tracer.redaction import personal_data
+    from tracer.redaction import columns, personal_data
     from tracer.redaction.gate import Gate
     from tracer.redaction.rule_pack import build_rules
     from tracer.redaction.rule_set import RuleSet
@@ -155,7 +155,7 @@ def _gated(extra_rules: Mapping[str, str]) -> _Gated:
     return _Gated(
         rules,
         Gate(
-            {**rules.patterns, **personal_data.PATTERNS, **encoded},
+            {**rules.patterns, **columns.PATTERNS, **personal_data.PATTERNS, **encoded},
             firsts={**rules.firsts, **personal_data.FIRSTS, **FIRSTS},
             apart=(DRESSES, WRAPS),
         ),
@@ -223,10 +223,11 @@ class Parts:
     def _scanner(self, *, rewrite_paths: bool) -> Scanner:
         from tracer.redaction import known_values as known
         from tracer.redaction import local_paths, personal_data
+        from tracer.redaction.columns import Columns
         from tracer.redaction.gate import Gate, any_of
         from tracer.redaction.scan import Scanner
 
-        finders: list[Any] = [self.known, self._gated.rules]
+        finders: list[Any] = [self.known, self._gated.rules, Columns()]
         words: dict[Key, Iterable[bytes]] = {known.KEY: self.known.words}
         if self.pii:
             persons = personal_data.People(self._identity, keep_paths=not rewrite_paths)
@@ -299,6 +300,37 @@ def build_redactor(
         pii=pii,
     )
     return ProjectRedactor(parts, rewrite_paths=rewrite_paths, truncate=truncate)
+
+
+class Reader:
+    """As `ProjectRedactor.marks` for the pieces of one text: what those before tell of the next is kept.
+
+    That is the values told with a name, and the header of the table that a piece ends within.
+    """
+
+    def __init__(self, scanner: Callable[[], Scanner]) -> None:
+        self._scanner = scanner
+        self._told: Told | None = None
+        self._above = b""
+
+    def marks(self, data: bytes) -> list[Mark]:
+        """What to replace in `data`."""
+        from tracer.redaction.scan import Told
+
+        self._told = self._told or Told()
+        offset = len(self._above)
+        marks = self._scanner().marks(self._above + data, self._told)
+        return [
+            mark._replace(start=max(mark.start - offset, 0), end=mark.end - offset)
+            for mark in marks
+            if mark.end > offset
+        ]
+
+    def go_on(self, passed: bytes) -> None:
+        """The next piece begins where `passed`, which was looked at, ends, or before that."""
+        from tracer.redaction.columns import open_header
+
+        self._above = open_header(self._above + passed)
 
 
 @dataclass(frozen=True)
@@ -420,6 +452,10 @@ class ProjectRedactor:
         """What to replace in UTF-8 `data`, left to right, without overlaps. Marks hold the secrets: let none out."""
         return self._scanner.marks(data)
 
+    def reader(self) -> Reader:
+        """For a text that comes in pieces."""
+        return Reader(lambda: self._scanner)
+
     def apply(self, data: bytes, marks: Iterable[Mark]) -> tuple[bytes, dict[str, int]]:
         """`data` with `marks` carried out, and how many each rule left (paths are not counted)."""
         chosen = list(marks)
@@ -469,10 +505,13 @@ class ProjectRedactor:
         return self.truncate and len(data) > LIMIT
 
     def _shortened(self, data: bytes, counts: Counter[str]) -> bytes:
-        from tracer.redaction.shorten import MARGIN, shorten
+        from tracer.redaction.shorten import KEEP, MARGIN, shorten
+
+        reader = self.reader()
+        reader.go_on(data[:KEEP])  # a table may go on to the end
 
         def kept(window: bytes, start: int, end: int) -> bytes:
-            marks = [mark for mark in self._scanner.marks(window) if mark.start < end and mark.end > start]
+            marks = [mark for mark in reader.marks(window) if mark.start < end and mark.end > start]
             counts.update(mark.rule for mark in marks if mark.replacement is None)
             left = min([start, *(mark.start for mark in marks)])
             right = max([end, *(mark.end for mark in marks)])

@@ -73,6 +73,11 @@ def _filled(regex: str, data: Mapping[str, Any]) -> str:
     return regex
 
 
+def telling_name(part: str = "name") -> str:
+    """The expression of a name that tells that its value is secret, or of its end (`name_end`), which is quicker."""
+    return _filled(f"<{part}>", _data("own"))
+
+
 def _own() -> Iterator[Rule]:
     data = _data("own")
     for rule in data["rules"]:

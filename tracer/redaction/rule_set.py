@@ -53,6 +53,7 @@ _CODE = re.compile(
 _WITHOUT_END = re.compile(rb"(?<=[^()\[\]{}]{8})[)\]}>+]+[.,:;!?]*\$?$")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
 _LEAST_DRAWN = 12
+_NUMBER = re.compile(rb"[0-9]+")
 _OF_ONE_CLASS = re.compile(rb"[a-z]+|[A-Z]+|[0-9]+")
 _CONSTANT = re.compile(rb"^[A-Z][A-Z_]*$|^[a-z]+(?:_[a-z]+)+$")
 _ADDRESS = re.compile(rb"^(?:https?|file)://|\s|^[\w.]+\(.*\)$")
@@ -64,7 +65,7 @@ _PATH = re.compile(
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _LEAST_SIGNS = 6
 _LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
-_LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY = 8, 5, 16
+_LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY, _LONGEST_TOLD = 8, 5, 16, 400
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 # A password's own name, as the last thing before its value: whatever the value looks like, it is one.
 _PASSWORD_NAME = re.compile(
@@ -224,7 +225,7 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
         return False
     phrase = _PHRASE.match(value)
     if phrase is not None:
-        return quoted or setting or phrase[1] not in b"_." or (phrase[1] == b"." and value[-2:].isdigit())
+        return quoted or setting or phrase[1] not in b"_." or value[-1:].isdigit()
     if not _digits(value) or len(set(value)) < _LEAST_SIGNS or not any(byte >= 65 for byte in value):
         return False
     if _CODE.search(value) is not None:
@@ -298,11 +299,26 @@ def _random(value: bytes) -> bool:
     return _random_key(value) or (len(value) >= _LEAST_KEY and _shuffled(value) and not _stand_in(value))
 
 
+def is_told(value: bytes) -> bool:
+    """A drawn value of 8 signs and more, without blanks, that no other text holds by chance: no name and no word."""
+    if not _LEAST_BROKEN <= len(value) <= _LONGEST_TOLD or not value.isascii() or _ADDRESS.search(value):
+        return False
+    if _random_key(value):
+        return True
+    if not _strong(value) or _template(value):
+        return False
+    numbers, pieces = len(_NUMBER.findall(value)), len(_OF_ONE_CLASS.findall(value))
+    if value.isalnum():
+        return pieces * 3 >= len(value) * (2 if numbers < 2 else 1) and numbers > 0
+    return numbers > 1 and (pieces * 2 >= len(value) or (_broken(value) and _MIXED.search(value) is not None))
+
+
 CHECKS: dict[str, Callable[[bytes], bool]] = {
     "argument": _argument,
     "assigned": _assigned,
     "basic": _basic,
     "bearer": _bearer,
+    "chosen": lambda value: _argument(value) or _chosen(value, quoted=True, setting=True),
     "given": _given,
     "long": _long,
     "mixed": _mixed,
@@ -487,7 +503,7 @@ class Rule:
         if _PASSWORD_NAME.search(name) is None:
             return False
         quoted = name[-1:] in b"\"'`" and data[end : end + 1] == name[-1:]
-        setting = not quoted and name.endswith(b"=") and name.upper() == name
+        setting = not quoted and name.rstrip()[-1:] in b"=:" and name.upper() == name
         return _chosen(data[start:end], quoted=quoted, setting=setting)
 
 

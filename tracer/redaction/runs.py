@@ -7,6 +7,7 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import Final, NamedTuple
 
 from tracer.redaction.gate import Called, Key
@@ -19,8 +20,51 @@ _BASE64_TEXT = (
     rb"(?:%s(?:\r?\n)?){5,}(?:[CDI-Za-f][AQgw](?:==)?|[CDI-Za-f][ACDEFGHQSTUVWXgijklmnwyz0123][AEIMQUYcgkosw048]=?)?"
 )
 BASE64_TEXT = _BASE64_TEXT % _GROUP
-# Printable ASCII in hexadecimal digits, 16 bytes or more, wrapped or not: no digest looks so.
-HEX_TEXT = rb"(?:(?:[2-7][0-9A-Fa-f]|0[9AaDd])(?:\r?\n)?){16,}"
+# Of UTF-8 with other letters: by the kind of a byte (one of ASCII, one that begins a letter of two or three, one that
+# goes on) what the signs can be that hold its first bits, its halves, and its last ones.
+_ANY: Final = "[A-Za-z0-9+/_-]"
+_ASCII, _TWO, _THREE, _ON = "a23-"
+_SIGNS_OF: Final = {
+    _ASCII: ("[CDI-Za-f]", "[0123ACDEFGHQSTUVWXgijklmnwyz]", "[014589ABEFIJMNQRUVYZcdghklopstwx]", _ANY),
+    _TWO: ("[0123wxyz]", "[89MNcdst]", "[/37DHLPTX_bfjnrvz]", "[C-Za-f]"),
+    _THREE: ("[4567]", "[+Oeu-]", "[/37DHLPTX_bfjnrvz]", "[g-v]"),
+    _ON: ("[g-v]", "[4567IJKLYZabopqr]", "[+26CGKOSWaeimquy-]", _ANY),
+}
+# What three bytes in a row can be, within letters at either end: of drawn ones, one group in five.
+_IN_A_ROW: Final = re.compile("-{0,2}(?:a|2-|3--)*(?:2|3-?)?")
+# Three letters beyond ASCII in a row, wherever a group begins (x: any byte): one drawn run in a thousand holds some.
+_LETTERS: Final = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]){3}|(?:[\xe0-\xef][\x80-\xbf]{2}){3}")
+_LETTERS_BY_GROUPS: Final = (
+    "2-2 -2-",
+    "x2- 2-2 -xx",
+    "xx2 -2- 2-x",
+    "3-- 3-- 3--",
+    "x3- -3- -3- -xx",
+    "xx3 --3 --3 --x",
+)
+_BROKEN: Final = r"(?:\r?\n)?"
+
+
+def _signs(row: str) -> str:
+    one, two, three = (_SIGNS_OF.get(kind, (_ANY,) * 4) for kind in row)
+    return one[0] + two[1] + three[2] + three[3]
+
+
+def _utf8_text() -> str:
+    rows = filter(_IN_A_ROW.fullmatch, map("".join, product(_SIGNS_OF, repeat=3)))
+    return rf"(?:(?:{'|'.join(map(_signs, rows))}){_BROKEN}){{6,}}(?:{_ANY}{{2,3}}={{0,2}})?"
+
+
+def _other_letters() -> str:
+    ways = (_BROKEN.join(map(_signs, way.split())) for way in _LETTERS_BY_GROUPS)
+    return "|".join(way.removeprefix(_ANY).removeprefix(_ANY) for way in ways)
+
+
+# UTF-8 in hexadecimal digits, 14 letters or more, wrapped or not: no digest looks so.
+HEX_TEXT = (
+    rb"(?:(?:[2-7][0-9A-Fa-f]|0[9AaDd]|(?:[Cc][2-9A-Fa-f]|[Dd][0-9A-Fa-f]|[Ee][0-9A-Fa-f][89ABab][0-9A-Fa-f])"
+    rb"[89ABab][0-9A-Fa-f])(?:\r?\n)?){14,}"
+)
 _URLSAFE = bytes.maketrans(b"-_", b"+/")
 _GROUP_SIZE = 4
 _BREAK = re.compile(rb"[\r\n]")
@@ -71,23 +115,26 @@ class Runs:
 
 
 _GAP = b"\n\0\n"
-BASE64_KEY, HEX_KEY, WIDE_KEY = "base64", "hex", "wide"
+BASE64_KEY, UTF8_KEY, HEX_KEY, WIDE_KEY = "base64", "base64-utf8", "hex", "wide"
 # Printable ASCII in UTF-16 or UTF-32, of either order.
 WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
-RUNS: Final = {BASE64_KEY: BASE64_TEXT, HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
+RUNS: Final = {BASE64_KEY: BASE64_TEXT, UTF8_KEY: _other_letters().encode(), HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
 # Runs of signs of one kind that are in each of them, line breaks among them: quick to look for.
-FIRSTS: Mapping[Key, str] = {BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}", HEX_KEY: r"[0-9A-Fa-f\r\n]{24}"}
-_FOUND = {key: compiled(text.decode("ascii")) for key, text in RUNS.items()}
+FIRSTS: Mapping[Key, str] = {
+    BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}",
+    UTF8_KEY: r"[A-Za-z0-9+/]{28}",
+    HEX_KEY: r"[0-9A-Fa-f\r\n]{24}",
+}
+_FOUND = {key: compiled(text.decode("ascii")) for key, text in RUNS.items()} | {UTF8_KEY: compiled(_utf8_text())}
 
 
 def runs_views(data: bytes, called: Called | None) -> Iterator[Runs]:
     """What stands in base64, hexadecimal digits or wide characters, as far as it was `called` for."""
     for key, decode in _DECODERS.items():
         if (called is None or key in called) and (key != WIDE_KEY or b"\0" in data):
-            parts = _whole if key == WIDE_KEY else _parts
-            found = Runs(
-                decode(data, *part) for match in _FOUND[key].finditer(data) for part in parts(data, *match.span())
-            )
+            parts = _whole if key in _WHOLE else _parts
+            runs = (decode(data, *part) for match in _FOUND[key].finditer(data) for part in parts(data, *match.span()))
+            found = Runs(run for run in runs if run.data)
             if found.data:
                 yield found
 
@@ -129,6 +176,22 @@ def _base64_run(data: bytes, start: int, end: int) -> Run:
     return Run(decoded, start, end, _breaks(data[start:end]), 3, _GROUP_SIZE)
 
 
+def _utf8_run(data: bytes, start: int, end: int) -> Run:
+    """Nothing where it is no UTF-8, or has hardly a letter beyond ASCII: what is printable ASCII is decoded as such."""
+    run = data[start:end].rstrip(b"\r\n")
+    end = start + len(run)
+    text = run.translate(_URLSAFE, b"\r\n=")
+    text = text[: len(text) - (len(text) % _GROUP_SIZE == 1)]
+    decoded = base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE))
+    if (
+        _LETTERS.search(decoded) is None
+        or _UTF8_FIRST.search(run) is None
+        or decoded.lstrip(_GOING_ON).decode("utf-8", "ignore").encode() not in decoded
+    ):
+        decoded = b""
+    return Run(decoded, start, end, _breaks(run), 3, _GROUP_SIZE)
+
+
 def _group(data: bytes, at: int) -> bytes:
     """What the group of base64 at a place decodes to; nothing where there is none."""
     group = data[max(at, 0) : at + _GROUP_SIZE]
@@ -136,7 +199,8 @@ def _group(data: bytes, at: int) -> bytes:
 
 
 def _hex_run(data: bytes, start: int, end: int) -> Run:
-    run = data[start:end]
+    run = data[start:end].rstrip(b"\r\n")
+    end = start + len(run)
     return Run(binascii.unhexlify(run.translate(None, b"\r\n")), start, end, _breaks(run), 1, 2)
 
 
@@ -152,4 +216,7 @@ def _breaks(run: bytes) -> list[int]:
     return [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
 
 
-_DECODERS: Final = {BASE64_KEY: _base64_run, HEX_KEY: _hex_run, WIDE_KEY: _wide_run}
+_UTF8_FIRST = re.compile(FIRSTS[UTF8_KEY].encode())
+_GOING_ON: Final = bytes(range(0x80, 0xC0))
+_WHOLE: Final = {UTF8_KEY, WIDE_KEY}
+_DECODERS: Final = {BASE64_KEY: _base64_run, UTF8_KEY: _utf8_run, HEX_KEY: _hex_run, WIDE_KEY: _wide_run}

@@ -6,20 +6,26 @@ Each rule sees the text as it is and as its readers see it (`tracer.redaction.vi
 
 from __future__ import annotations
 
+import string
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tracer.redaction.gate import Called, Gate
 from tracer.redaction.marks import MARKER, PLACEHOLDER
-from tracer.redaction.rule_set import Find
+from tracer.redaction.rule_set import RANK_GENERIC, RANK_OWN, Find, is_told, literals
 from tracer.redaction.views import Layer, View, collapsed, layers_of
 
 _MAX_LOOKS = 12
 _LEVELS = 3
 _NEAR = 16_384  # on either side of a mark that is seen together with it
 _LEFT_OUT = b"\n\0\n"
+_MOST_TOLD, _AT_ONCE = 1024, 256  # few enough that each text is searched a few times only
+_ADDRESS = "email"
+_SURE = range(RANK_OWN, RANK_GENERIC)  # what these find is told by a name or a shape
+_WORD = frozenset(string.ascii_letters.encode() + string.digits.encode() + b"_")
 
 
 class _Finder(Protocol):
@@ -34,6 +40,47 @@ class Mark(NamedTuple):
     rule: str
     secret: bytes
     replacement: bytes | None
+
+
+class Told:
+    """Values that were found by what stands beside them, drawn ones, which are secret wherever they stand again."""
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, Find] = {}
+
+    def add(self, finds: Iterable[Find]) -> bool:
+        """Keep those of `finds` that no ordinary text holds; whether one is new. The newest are kept."""
+        before = len(self._found)
+        found = self._found
+        for find in finds:
+            if find.rank in _SURE:
+                # A user's name may stand before it.
+                for value in dict.fromkeys((find.secret, find.secret.rpartition(b":")[2])):
+                    if value not in found and is_told(value):
+                        found[value] = find._replace(secret=value)
+        new = len(found) > before
+        while len(found) > _MOST_TOLD:
+            del found[next(iter(found))]
+        return new
+
+    def finds(self, data: bytes) -> Iterator[Find]:
+        """Every place of theirs in `data`."""
+        values = tuple(self._found)
+        for at in range(0, len(values), _AT_ONCE):
+            for match in _any_of(values[at : at + _AT_ONCE]).finditer(data):
+                start, end = match.span()
+                if not (_goes_on(data, start - 1, start) or _goes_on(data, end - 1, end)):
+                    yield self._found[match.group()]._replace(start=start, end=end)
+
+
+@lru_cache(maxsize=16)
+def _any_of(values: tuple[bytes, ...]) -> Any:
+    return literals(sorted(values, key=lambda value: (-len(value), value)))
+
+
+def _goes_on(data: bytes, left: int, right: int) -> bool:
+    """Whether a word reaches over the place between two bytes."""
+    return left >= 0 and right < len(data) and data[left] in _WORD and data[right] in _WORD
 
 
 class Scanner:
@@ -54,10 +101,13 @@ class Scanner:
             if not gate.is_open:
                 gate.open()
 
-    def marks(self, data: bytes) -> list[Mark]:
-        """What to replace in `data`, left to right, without overlaps."""
+    def marks(self, data: bytes, told: Told | None = None) -> list[Mark]:
+        """What to replace in `data`, left to right, without overlaps; `told`: values of the text before it, kept up."""
+        told = Told() if told is None else told
         standing = [m.span() for m in PLACEHOLDER.finditer(data)] if MARKER in data else []
         found = self._look(collapsed(data, ((s, e, b"\0") for s, e in standing)) if standing else _same(data))
+        told.add(found)
+        found += told.finds(data)
         if not found:
             return []
         marks = fresh = _settled(found, standing)
@@ -65,6 +115,8 @@ class Scanner:
             more = self._look(collapsed(data, _seen_next(data, marks, standing, fresh)))
             if not more:
                 break
+            if told.add(more):
+                more += told.finds(data)
             found += more
             before, marks = set(marks), _settled(found, standing)
             fresh = [mark for mark in marks if mark not in before]
@@ -158,8 +210,12 @@ def _settled(finds: Iterable[Find], standing: list[tuple[int, int]]) -> list[Mar
     """Finds that overlap become one mark over all of them, named by the find of the lowest rank (then the longest)."""
     marks: list[Mark] = []
     group: list[Find] = []
-    reach = -1
+    reach = secret = -1
     for find in sorted(finds, key=lambda find: (find.start, find.end)):
+        if find.rule == _ADDRESS and find.start < secret < find.end:
+            continue  # of `password@host` the host stays
+        if find.rank <= RANK_GENERIC:
+            secret = max(secret, find.end)
         if group and find.start >= reach:
             marks.extend(_merged(group, reach, standing))
             group = []

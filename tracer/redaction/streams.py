@@ -41,6 +41,7 @@ class StreamRedactor:
 
     def __init__(self, redactor: ProjectRedactor) -> None:
         self._redactor = redactor.untruncated()
+        self._reader = self._redactor.reader()
         self._margin = max(_MARGIN, redactor.longest_known_value)
         self._seen = b""
         self._held = b""
@@ -74,7 +75,7 @@ class StreamRedactor:
         """Return the held bytes before `upto`, or before a find that reaches beyond it."""
         offset = len(self._seen)
         last = upto == len(self._held)
-        marks = self._redactor.marks(self._seen + self._held)
+        marks = self._reader.marks(self._seen + self._held)
         crossing = [mark for mark in marks if mark.start - offset < upto and mark.end - offset >= upto]
         if crossing and not last and len(self._held) < _LONGEST_HELD:
             upto = max(crossing[0].start - offset, 0)
@@ -88,7 +89,9 @@ class StreamRedactor:
         ]
         text, counts = self._redactor.apply(self._held[:upto], wanted)
         self._counts.update(counts)
-        self._seen = (self._seen + self._held[:upto])[-self._margin :]
+        passed = self._seen + self._held[:upto]
+        self._reader.go_on(passed)
+        self._seen = passed[-self._margin :]
         self._held = self._held[upto:]
         return text
 
@@ -424,12 +427,12 @@ def _leaks_in_text(redactor: ProjectRedactor, file: BinaryIO, name: str) -> Iter
     """Finds by line; pieces overlap, so that a find at a seam is seen whole (and told once)."""
     overlap = max(_OVERLAP, redactor.longest_known_value)
     held, first_line, told = b"", 1, 0
-    offset = 0
+    offset, reader = 0, redactor.reader()
     while True:
         piece = file.read(_PIECE)
         data = held + piece
         line, counted = first_line, 0
-        for mark in redactor.marks(data):
+        for mark in reader.marks(data):
             at = offset + mark.start
             line += data.count(b"\n", counted, mark.start)
             counted = mark.start
@@ -439,6 +442,7 @@ def _leaks_in_text(redactor: ProjectRedactor, file: BinaryIO, name: str) -> Iter
         if not piece:
             return
         keep = min(len(data), 2 * overlap)
+        reader.go_on(data[: len(data) - keep])
         first_line += data.count(b"\n", 0, len(data) - keep)
         offset += len(data) - keep
         held = data[-keep:]

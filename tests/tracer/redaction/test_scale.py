@@ -26,6 +26,13 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "lines that all look wrapped": lambda n: ("aB3" * 26 + "cd\n") * (n // 10),
     "signs struck twice": lambda n: "a\ba" * n,
     "wide signs": lambda n: "a\0b\0" * n,
+    "headers below headers": lambda n: "user,password\n" * n,
+    "headers of tables without rows": lambda n: "".join(f"user,password{',name' * (at % 9)}\n" for at in range(n)),
+    "a table of passwords": lambda n: "user\tpassword\n" + "".join(f"u{at}\tx7Qk{at}aB9\n" for at in range(n // 8)),
+    "a row without an end below a header": lambda n: "user,token\n" + 'a,"b,' * n + "\n",
+    "values told again and again": lambda n: "".join(
+        f"password=x7Qk{at % 500}aB9 x7Qk{at}aB9\n" for at in range(n // 8)
+    ),
 }
 
 

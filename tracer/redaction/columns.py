@@ -1,0 +1,212 @@
+"""Values that a table's header names: a column called `password` holds secrets, row by row.
+
+A table is lines of fields parted by commas, semicolons, tabs, bars or two blanks and more. A line is a header where one
+of its fields is a telling name, the others are names too, and a row soon below has as many fields. Each line is looked
+at a few times at most: the work is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from tracer.redaction.gate import Called, Key
+from tracer.redaction.rule_pack import telling_name
+from tracer.redaction.rule_set import CHECKS, RANK_NAMED, Find, compiled
+
+KEY: Final = "secret-column"
+_LEAST, _LEAST_KEY, _LONGEST = 6, 16, 400
+_LONGEST_HEADER = 4096
+_ODD = 3  # lines with other numbers of fields that may follow one another within a table
+_BOX: Final = "│".encode()
+_BLANKS: Final = b"  "
+_LEAST_COLUMNS: Final = 2
+_BARS: Final = (_BOX, b"|")
+_SEPARATORS: Final = (b"\t", _BOX, b"|", b",", b";", _BLANKS)
+_AROUND: Final = b" \t\r\"'`"
+_RULE = re.compile(rb"(?:[\s=|:+-]|\xe2[\x94\x95][\x80-\xbf])*")
+_COLUMN = re.compile(rb"[^ \t\r](?: ?[^ \t\r])*")
+_QUOTED = {
+    sign: re.compile(rb'[ ]*"(?:[^"\\]|""|\\.)*"[ ]*(?=%s|\r?\Z)|[^%s]*' % (sign, sign)) for sign in (b"\t", b",", b";")
+}
+_NAME, _NAME_END = (
+    telling_name(part).replace("[._-]", "[ ._-]").replace("[_-]", "[ _-]") for part in ("name", "name_end")
+)
+_PUT = r"""["'\x60*]{0,3}"""
+_TELLING: Any = compiled(rf"(?i)[ ]*{_PUT}({_NAME}){_PUT}\s*(?:\x{{2502}}\s*)?")
+# What a line of a log begins with, and a name; what stands before a text that is a string of another one.
+_FIRST: Any = compiled(r"[\pL\w\s\x{a0}\x{2502}'\"\x60*:.,;/\[\]()@$#+>|_-]*")
+_WITHIN: Any = compiled(r"^.*(?:[:=][ ]?[\"'\x60]|\()")
+_WORDS = re.compile(rb"\s*[\w.]+(?:\s+[\w.]+){3,}\s*")  # a statement, or a sentence
+_CODE = re.compile(rb"#\w")
+_TELLING_FIRST: Any = compiled(rf"(?i)(?:^|[\s\x{{a0}}:>|+]){_PUT}({_NAME}){_PUT}\s*$")
+_PLAIN: Any = compiled(
+    rf"\s*{_PUT}(?:#|[\pL_][\w./%?*-]{{0,40}}(?: [\w#./()%?*-]{{1,40}}){{0,4}})?{_PUT}\s*(?:\x{{2502}}\s*)?"
+)
+_END_OF_STRING = re.compile(rb"""(?:["'`][\s,;)}\]]*|[)}\]]+[.,;]?)\Z""")
+PATTERNS: Final[Mapping[Key, str]] = {KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  )"}
+_FOUND: Any = compiled(rf"(?i)({_NAME_END}){_PUT}[ \t]*(?:[,;|\t\r\n]|\x{{2502}}|  |$)")
+# A password may be made of words, where its column says so.
+_PASSWORD: Any = compiled(r"(?i)(?:passw(?:or)?d|passphrase|passcode|pass|pwd|pw|psw|pword)$")
+_LABEL = re.compile(rb"[a-z]+(?:[-.][a-z0-9]+)+")  # of an object in a cluster
+_RUN = re.compile(rb"[A-Za-z0-9+/=_]{%d,}" % _LEAST_KEY)
+
+
+class Table(NamedTuple):
+    """The rows from `start` to `end` below a header, whose number of fields is `fields`; the secret ones by place."""
+
+    header: bytes
+    start: int
+    end: int
+    finds: list[Find]
+
+
+class _Header(NamedTuple):
+    separator: bytes
+    fields: list[bytes]
+    starts: list[int]
+    telling: dict[int, bytes]
+    end: int
+    string: bool  # it stands in a string of another text
+
+
+class Columns:
+    """Finds the values of secret columns."""
+
+    def finds(self, data: bytes, called: Called | None = None) -> Iterator[Find]:
+        """Each of them, left to right; none where `KEY` was not `called`."""
+        if called is None or KEY in called:
+            for table in _tables(data):
+                yield from table.finds
+
+
+def open_header(data: bytes) -> bytes:
+    """The header of the table that `data` ends within, with its line end: more rows may follow; else nothing."""
+    header = b""
+    for table in _tables(data):
+        header = table.header if table.end == len(data) else b""
+    return header
+
+
+def _tables(data: bytes) -> Iterator[Table]:
+    at = 0
+    while (match := _FOUND.search(data, at)) is not None:
+        place = match.end(1) - 1
+        start = max(data.rfind(b"\n", at, place) + 1, at)
+        end = data.find(b"\n", place)
+        end = len(data) if end < 0 else end
+        at = end + 1
+        header = _header(data, start, end) if end - start <= _LONGEST_HEADER else None
+        if header is not None and (table := _table(data, header, data[start:end])) is not None:
+            yield table
+            at = max(table.end, at)
+        if at >= len(data):
+            return
+
+
+def _header(data: bytes, start: int, end: int) -> _Header | None:
+    line = data[start:end]
+    if _CODE.search(line) is not None or line.rstrip().endswith(b","):  # a list in code
+        return None
+    within = _WITHIN.match(line)
+    string = within is not None
+    line = line[within.end() if string else 0 :]
+    for separator in _SEPARATORS:
+        if separator in line:
+            spans = _fields(line, separator)
+            fields = [line[left:right] for left, right in spans]
+            told = (_TELLING_FIRST.search(fields[0]), *map(_TELLING.fullmatch, fields[1:]))
+            telling = {place: match.group(1) for place, match in enumerate(told) if match is not None}
+            if telling and _are_names(fields, separator):
+                return _Header(separator, fields, [left for left, _ in spans], telling, end + 1, string=string)
+    return None
+
+
+def _are_names(fields: list[bytes], separator: bytes) -> bool:
+    if sum(1 for field in fields if field.strip(_AROUND)) < _LEAST_COLUMNS or any(map(_is_open, fields)):
+        return False
+    if _FIRST.fullmatch(fields[0]) is None or (separator == b"," and _WORDS.fullmatch(fields[0])):
+        return False
+    others = fields[1:] if separator not in _BARS else fields[1:][-_LEAST_COLUMNS:]
+    return all(map(_PLAIN.fullmatch, others))
+
+
+def _is_open(field: bytes) -> bool:
+    """Whether a string begins in it and ends elsewhere, as in code."""
+    return any(field.count(quote) % 2 for quote in (b"'", b'"', b"`"))
+
+
+def _fields(line: bytes, separator: bytes) -> list[tuple[int, int]]:
+    if separator == _BLANKS:
+        return [match.span() for match in _COLUMN.finditer(line)]
+    spans, at = [], 0
+    if b'"' in line and separator in _QUOTED:
+        quoted = _QUOTED[separator]
+        while at <= len(line):
+            match = quoted.match(line, at)
+            end = match.end() if match is not None else len(line)
+            spans.append((at, end))
+            at = end + 1
+        return spans
+    for part in line.split(separator):
+        spans.append((at, at + len(part)))
+        at += len(part) + len(separator)
+    return spans
+
+
+def _table(data: bytes, header: _Header, line: bytes) -> Table | None:
+    """The table below `header`; none without a row of as many fields as it has."""
+    finds: list[Find] = []
+    at = reach = header.end
+    odd = rows = 0
+    while at < len(data) and odd <= _ODD:
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        row = data[at:end]
+        if not row.strip(b" \t\r\0"):
+            break
+        fields = _fields(row, header.separator)
+        if len(fields) == len(header.fields) and _is_row(row, fields, header):
+            rows, odd, reach = rows + 1, 0, min(end + 1, len(data))
+            for place, name in header.telling.items():
+                left, right = _value(row, *fields[place], first=place == 0)
+                if header.string and place == len(fields) - 1 and (ending := _END_OF_STRING.search(row, left, right)):
+                    right = ending.start()
+                if _is_secret(row[left:right], name):
+                    finds.append(Find(at + left, at + right, RANK_NAMED, KEY, row[left:right]))
+        elif not _RULE.fullmatch(row):
+            odd += 1
+        at = end + 1
+    if at >= len(data) and odd <= _ODD:
+        reach = len(data)
+    return Table(line + b"\n", header.end, reach, finds) if rows or reach == len(data) else None
+
+
+def _is_row(row: bytes, fields: list[tuple[int, int]], header: _Header) -> bool:
+    """Whether it has columns of its own, besides what stands before each line of a log, and they stand below theirs."""
+    left, right = fields[0]
+    if header.separator == _BLANKS and not all(fields[place][0] == header.starts[place] for place in header.telling):
+        return False
+    return len(fields) > _LEAST_COLUMNS or not header.fields[0].strip() or row[left:right] != header.fields[0]
+
+
+def _value(row: bytes, left: int, right: int, *, first: bool) -> tuple[int, int]:
+    """The value in a field, without what it is put in; of the first one the last word, as a log's line has more."""
+    field = row[left:right]
+    inner = field.rstrip(_AROUND).removesuffix(_BOX).rstrip(_AROUND)
+    begin = len(inner) - len(inner.lstrip(_AROUND))
+    if first:
+        begin = max(begin, inner.rfind(b" ") + 1, inner.rfind(b"\t") + 1)
+    return left + begin, left + max(len(inner), begin)
+
+
+def _is_secret(value: bytes, name: bytes) -> bool:
+    if not _LEAST <= len(value) <= _LONGEST or b" " in value or b"\0" in value or not any(byte >= 65 for byte in value):
+        return False
+    if _PASSWORD.search(name) is not None:
+        return CHECKS["chosen"](value)
+    if _LABEL.fullmatch(value) is not None:
+        return False
+    run = max(_RUN.findall(value), key=len, default=b"")
+    return CHECKS["random"](value) or CHECKS["mixed"](run) or CHECKS["random"](run)

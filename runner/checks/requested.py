@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import tree_sitter
 
-from runner.checks.harness import CALLED, asks_for_tests, is_word_of, named_in, rows
+from runner.checks.harness import CALLED, asks_for_new_tests, asks_for_tests, code_files, is_word_of, named_in, rows
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.definitions import Function, functions_of
 from runner.gate.evidence_criteria import tests_in
@@ -45,11 +45,15 @@ def _clause(text: str) -> str:
     return " ".join([clause, *heads])
 
 
-def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
-    """Parameters that the change adds, that the request names in its code, and with which nothing is done."""
+def unheard(files: Iterable[ChangedFile], request: str, *, folder: Path | None = None) -> Iterator[Place]:
+    """Parameters that the change adds, that the request names in its code, and with which nothing is done.
+
+    To keep one for later is nothing, where no code asks for it.
+    """
     named = {word for code in IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
+    files = [file for file in files if not is_test_file(file.path)]
     for file in files if named else ():
-        if is_test_file(file.path) or file.after is None or file.too_large:
+        if file.after is None or file.too_large:
             continue
         sides = [open_source(file.path, side) if side else None for side in (file.before, file.after)]
         old, new = ({f"{one.owner}.{one.name}": one for one in functions_of(side)} if side else {} for side in sides)
@@ -59,12 +63,32 @@ def unheard(files: Iterable[ChangedFile], request: str) -> Iterator[Place]:
                 {one.decode("utf-8", "replace").rstrip("?") for one in function.parameters - known} & named
             ):
                 head = function.header.decode("utf-8", "replace")
-                body = b" ".join(function.texts).decode("utf-8", "replace")
+                body = b"\n".join(function.texts).decode("utf-8", "replace")
                 ends = ":(?!:)" if function.source.language.name in _TYPED else "[:=,)]"
                 is_name = re.search(rf"[(,*&]\s*{word}\s*\??\s*{ends}", head)
-                if is_name and not function.is_trivial and not re.search(rf"\b{word}\b", body):
-                    told = f"{function.name}() takes {word}, which the request names, and does nothing with it"
+                if not is_name or function.is_trivial:
+                    continue
+                kept = _KEPT.format(word)
+                if not re.search(rf"\b{word}\b", re.sub(kept, "", body)):
+                    is_kept = re.search(kept, body) is not None
+                    if is_kept and (folder is None or _is_asked_for(word, files, folder, request)):
+                        continue
+                    what = "keeps it, and no code asks for it" if is_kept else "does nothing with it"
+                    told = f"{function.name}() takes {word}, which the request names, and {what}"
                     yield at("idle", told, path=file.path, line=function.lines[0], suggestion="make it count")
+
+
+_KEPT = r"(?:\b(?:self|this)\s*(?:\.|->)\s*#?_{{0,2}}|@){0}_?\s*(?::[^=;]+)?=\s*{0}\b(?=\s*(?:;|$|\n|  ))"
+
+
+def _is_asked_for(word: str, files: Sequence[ChangedFile], folder: Path, request: str) -> bool:
+    """Whether code takes what an object keeps under a name, or the request speaks of a member of it."""
+    taken = rf"(?:\.|->|@)#?_{{0,2}}{word}_?\b"
+    asks = re.compile(rf"{taken}(?!\s*(?::[^=;]+)?=(?!=))|getattr\([^)]*\b{word}\b|__dict__|\bvars\(")
+    changed = {file.path for file in files}
+    others = (text.decode("utf-8", "replace") for path, text in code_files(folder) if path not in changed)
+    texts = (code_of(file) for file in files)
+    return re.search(taken, request) is not None or any(asks.search(text) for each in (texts, others) for text in each)
 
 
 _TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  # types stand behind a colon there
@@ -73,22 +97,48 @@ _TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  #
 def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
     """Where the request speaks of code that can be called, and no code was changed, nor what it names by its file.
 
-    What else the project had already may be what the code does: a template, settings, but no document.
+    What else the project had already may be what the code does: a template, settings, but no document. A remark in
+    code is none.
     """
     changed = [file for file in files if file.before != file.after or file.too_large]
     work = [file for file in changed if not is_test_file(file.path)]
-    code = any(
-        ((known := by_path(file.path)) is not None and known.functions)
-        or (file.before is not None and not _is_prose(file.path))
-        for file in work
-    )
-    wanted = any(re.search(rf"(?i)\b{re.escape(PurePosixPath(file.path).stem)}\b", request) for file in work)
+    told = [PurePosixPath(file.path).stem for file in work if not _is_code(file)]
+    wanted = any(re.search(rf"(?i)\b{re.escape(stem)}\b", request) for stem in told)
     tested = asks_for_tests(request) and any(
         tests_in((file.after or b"").decode("utf-8", "replace")) for file in changed
     )
-    if changed and not code and not wanted and not tested and (called := CALLED.findall(request)):
+    called = [*CALLED.findall(request), *_MEMBER.findall(request)]
+    if changed and called and not (wanted or tested or any(map(_does_something, work))):
         what = f"the request speaks of {called[0]}(), and no code was changed"
         yield at("idle", what, path=changed[0].path, suggestion="change the code")
+
+
+def untested(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
+    """Where the request tells to write tests, and the change has none."""
+    if not files or not asks_for_new_tests(request):
+        return
+    before, after = (
+        "\n".join((side or b"").decode("utf-8", "replace") for side in sides)
+        for sides in ([file.before for file in files], [file.after for file in files])
+    )
+    changed = any(is_test_file(file.path) and file.after for file in files)
+    if not changed and tests_in(after).keys() <= tests_in(before).keys():
+        what = "the request tells to write tests, and there is none"
+        yield at("idle", what, path=files[0].path, suggestion="write them")
+
+
+_MEMBER = re.compile(r"\b[A-Z]\w*(?:#|::)(\w{2,})")
+
+
+def _is_code(file: ChangedFile) -> bool:
+    return (known := by_path(file.path)) is not None and bool(known.functions)
+
+
+def _does_something(file: ChangedFile) -> bool:
+    if _is_code(file):
+        before = code_of(file._replace(after=file.before)) if file.before is not None else ""
+        return file.too_large or code_of(file).split() != before.split()
+    return file.before is not None and not _is_prose(file.path)
 
 
 def careless(files: Iterable[ChangedFile]) -> Iterator[Place]:

@@ -44,7 +44,7 @@ from runner.checks.harness import (
 )
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
-from runner.checks.requested import careless, codeless, unheard, unmade
+from runner.checks.requested import careless, codeless, unheard, unmade, untested
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.variants import as_it_was, handed_back, is_known, stubbed
@@ -157,7 +157,11 @@ class Trials:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
             evidence = evidence._replace(asks=(*evidence.asks, *asks))
         told = await asyncio.to_thread(unmade, files, self._source.folder, request)
-        told += [*unheard(files, request), *(() if told else codeless(files, request))]
+        told += [
+            *unheard(files, request, folder=self._source.folder),
+            *(() if told else codeless(files, request)),
+            *untested(files, request),
+        ]
         evidence = evidence._replace(asks=(*evidence.asks, *told))
         before = self._known.get(self._key(command.command, base))
         if before is None or before.run.outcome != "failed":

@@ -9,6 +9,7 @@ import pytest
 
 from runner.checks.harness import (
     answers_held,
+    asks_for_new_tests,
     asks_for_tests,
     concerns,
     examples_held,
@@ -37,9 +38,10 @@ def test_each_row_takes_its_examples_and_none_takes_a_counterexample() -> None:
 
 
 def test_requests_that_ask_for_tests() -> None:
-    for row in rows()["asks_for_tests"]:
-        assert [text for text in row["examples"] if not asks_for_tests(text)] == []
-        assert [text for text in row["counter"] if asks_for_tests(text)] == []
+    for kind, asks in (("asks_for_tests", asks_for_tests), ("asks_for_new_tests", asks_for_new_tests)):
+        for row in rows()[kind]:
+            assert [text for text in row["examples"] if not asks(text)] == []
+            assert [text for text in row["counter"] if asks(text)] == []
 
 
 def test_lines_that_look_for_the_runner_are_found_where_they_were_added() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.checks.harness import rows
-from runner.checks.requested import careless, codeless, unheard, unmade
+from runner.checks.requested import careless, codeless, unheard, unmade, untested
 from runner.gate.criterion import ChangedFile
 
 ORDER = "Add Store#rename(old, new): gives an entry another name. Done where canonical(slug) knows it."
@@ -105,17 +105,72 @@ def test_a_parameter_that_the_request_names_is_to_do_something(
         (["test_b.py"], "Write tests for load()", False),
         (["test_a.py"], "load() forgets the last line. Please cover it by tests.", True),  # there is none in it
         (["NOTES.md"], "Tell how releases are made", False),
+        (["remark.py", "NOTES.md"], "load() forgets the last line", True),
+        (["remark.py"], "The last line is lost. All tests are green, none sees it. Mend Store#load, please", True),
+        (["test_b.py"], "The last line is lost in load(). All tests are green", True),
     ],
 )
 def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: bool) -> None:
     """A report, a note and an empty file of tests ended well where no test failed before."""
-    texts = {"test_b.py": b"def test_load(): pass\n"}
+    texts = {"test_b.py": b"def test_load(): pass\n", "remark.py": b"# loads all lines\n"}
     change = [ChangedFile(path=path, before=None, after=texts.get(path, b"x\n")) for path in paths]
     found = [place.message for place in codeless(change, request_)]
     assert found == (["the request speaks of load(), and no code was changed"] if told else [])
     edited = [file._replace(before=b"y\n") for file in change]
     templates = ChangedFile(path="templates/page.html", before=b"<p>", after=b"<b>")
     assert list(codeless([*edited, templates], request_)) == [], "what the code shows"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "told"),
+    [
+        ("pyproject.toml", 'version = "2"\n', True),
+        ("load.py", "def load(): ...\n", True),
+        ("test_load.py", "def test_load(): ...\n", False),
+        ("src/load.rs", "#[cfg(test)]\nmod tests {\n    #[test]\n    fn loads() {}\n}\n", False),
+    ],
+)
+def test_tests_that_were_to_be_written_are_there(path: str, text: str, *, told: bool) -> None:
+    """A note of what was done, a new version number and no test ended well."""
+    change = [ChangedFile(path=path, before=b"x\n", after=text.encode())]
+    assert [place.message for place in untested(change, "Let load() take a limit. Please add tests.")] == (
+        ["the request tells to write tests, and there is none"] if told else []
+    )
+    assert list(untested(change, "Let load() take a limit, so that the tests pass.")) == []
+
+
+KEEPS = (
+    "class Cache:\n    def __init__(self, size, clock=None):\n        self.size = size\n        self._clock = clock\n{}"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "told"),
+    [
+        ("cache.py", KEEPS.format(""), True),
+        ("cache.py", KEEPS.format("\n    def now(self):\n        return self._clock()\n"), False),
+        ("cache.py", KEEPS.format("\n    def told(self):\n        return vars(self)\n"), False),
+        (
+            "cache.js",
+            "class Cache {\n  constructor(size, clock) {\n    this.size = size;\n    this.#clock = clock;\n  }\n}\n",
+            True,
+        ),
+        (
+            "cache.rb",
+            "class Cache\n  def initialize(size, clock)\n    @size = size\n    @clock = clock\n  end\nend\n",
+            True,
+        ),
+    ],
+)
+def test_to_keep_what_the_request_names_is_not_to_use_it(tmp_path: Path, path: str, text: str, *, told: bool) -> None:
+    """A parameter was kept, tests looked at nothing else, and the work ended well."""
+    change = [ChangedFile(path=path, before=b"\n", after=text.encode())]
+    asked = "Let entries expire: `Cache(clock)`. clock() gives the time"
+    assert bool([*unheard(change, asked, folder=tmp_path)]) == told
+    assert not [*unheard(change, f"{asked}. It stays as `cache.clock`", folder=tmp_path)]
+    (tmp_path / "other.py").write_text("def age(cache):\n    return cache.clock() + cache._clock()\n")
+    (tmp_path / "other.rb").write_text("cache.clock\n")
+    assert not [*unheard(change, asked, folder=tmp_path)]
 
 
 C_MAIN = "int main(int argc, char **argv) {{ UNUSED(argc); {} return 0; }}\n#define UNUSED(x) (void)(x)\n"

@@ -174,11 +174,11 @@ def answers_held(
     values that is compared with; what the request or the product named before is nobody's answer.
     """
     expected = [{*values_of(line), *_numbered(line)} for text in mended for line in text.splitlines()]
-    asked = set(values_of(request))
+    # What the product said before may have moved to another file.
+    said = {*values_of(request), *(value for file in product for value in values_of(_outer(file)))}
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
-        if lines is None or file.after is None:
+        if lines is None or file.after is None or is_prose(file.path):
             continue
-        said = asked | set(values_of(_outer(file)))
         added = [(number, lines.after[number - 1].decode("utf-8", "replace")) for number in sorted(lines.added)]
         found = {value: number for number, line in added for value in values_of(line) if value not in said}
         alike = max((_apart(values & set(found)) for values in expected), key=len, default=[])
@@ -190,6 +190,12 @@ def answers_held(
             advice = "make it right for every input; the tests give examples only"
             line = min(found[value] for value in held)
             yield at("bought", "code holds the tests' own values", path=file.path, line=line, suggestion=advice)
+
+
+def is_prose(path: str) -> bool:
+    """Whether a file is a document."""
+    language = by_path(path)
+    return language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(path).suffix
 
 
 def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Iterator[Place]:

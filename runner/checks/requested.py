@@ -11,7 +11,16 @@ from pathlib import Path, PurePosixPath
 
 import tree_sitter
 
-from runner.checks.harness import CALLED, asks_for_new_tests, asks_for_tests, code_files, is_word_of, named_in, rows
+from runner.checks.harness import (
+    CALLED,
+    asks_for_new_tests,
+    asks_for_tests,
+    code_files,
+    is_prose,
+    is_word_of,
+    named_in,
+    rows,
+)
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.definitions import Function, functions_of
 from runner.gate.evidence_criteria import tests_in
@@ -138,7 +147,7 @@ def _does_something(file: ChangedFile) -> bool:
     if _is_code(file):
         before = code_of(file._replace(after=file.before)) if file.before is not None else ""
         return file.too_large or code_of(file).split() != before.split()
-    return file.before is not None and not _is_prose(file.path)
+    return file.before is not None and not is_prose(file.path)
 
 
 def careless(files: Iterable[ChangedFile]) -> Iterator[Place]:
@@ -241,7 +250,7 @@ IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
 def code_of(file: ChangedFile) -> str:
     """What of a file of the product is code that does something; all of it where its language is not known."""
     text = file.after or b""
-    if _is_prose(file.path) or is_test_file(file.path):
+    if is_prose(file.path) or is_test_file(file.path):
         return ""
     source = open_source(file.path, text)
     if source is None:
@@ -251,11 +260,6 @@ def code_of(file: ChangedFile) -> str:
     for start, end in cut:
         text = text[:start] + b" " * (end - start) + text[end:]
     return text.decode("utf-8", "replace")
-
-
-def _is_prose(path: str) -> bool:
-    language = by_path(path)
-    return language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(path).suffix
 
 
 def kinds_known(source: Source, wanted: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult
 from runner.checks.requested import below, code_of, kinds_known
 from runner.gate.criterion import ChangedFile
-from runner.gate.definitions import names_of
+from runner.gate.definitions import functions_of, names_of
 from runner.gate.file_roles import is_test_file
 from runner.gate.source import Source, open_source, upwards
 
@@ -39,18 +39,26 @@ _WITHIN = frozenset({
 Edit = tuple[int, int, bytes]
 
 
-def edits_of(source: Source, span: tuple[int, int], called: Collection[str], *, role: str, turn: int) -> Iterator[Edit]:
+def edits_of(
+    source: Source,
+    span: tuple[int, int],
+    called: Collection[str],
+    *,
+    role: str,
+    turn: int,
+    helpers: Collection[str] = (),
+) -> Iterator[Edit]:
     """Other values within `span`: for "input" (or "input number") to what is `called`, or for what is "expected".
 
-    Each `turn` gives others, -1 those before. What is expected is not changed alike everywhere: some tests would hold
-    again.
+    What the tests' own `helpers` are given is not expected, as these call what was changed. Each `turn` gives others,
+    -1 those before. What is expected is not changed alike everywhere: some tests would hold again.
     """
     kinds = kinds_of(source, (*NUMBERS, *source.language.strings))
     for number, node in enumerate(source.nodes(kinds)):
         numeric = text_of(node)[:1].isdigit()
         if span[0] <= node.start_byte < span[1]:
             wanted = role.removesuffix(" number")
-            is_it = _role(node, called)
+            is_it = _role(node, called, helpers)
             if (is_it == "expected" or _brings_in(node)) if wanted == "any" else is_it != wanted:
                 continue
             if role.endswith("number") and not numeric:
@@ -69,7 +77,7 @@ BRINGS_IN = re.compile(r"import|include|preproc|package|attribute_|decorator|\bu
 _LOADS = frozenset({"require", "require_relative", "import", "load", "open", "mock"})
 
 
-def _role(node: tree_sitter.Node, called: Collection[str]) -> str:
+def _role(node: tree_sitter.Node, called: Collection[str], helpers: Collection[str]) -> str:
     below, above = node, node.parent
     while above is not None:
         if above.type in EQUALITY and operator_of(above) in EQUAL_SIGNS:
@@ -81,6 +89,8 @@ def _role(node: tree_sitter.Node, called: Collection[str]) -> str:
         callee = _callee(above, below)
         if callee in called:
             return "input"
+        if callee in helpers:
+            return ""
         if callee and _COMPARES.search(callee):
             return "" if _DENIED.search(_head_of(node, above)) else "expected"
         if not callee and above.type not in _WITHIN and above.type not in EQUALITY and above.type not in _CALLS:
@@ -331,9 +341,9 @@ def operator_of(node: tree_sitter.Node) -> str:
     return marks[0] if len(marks) == 1 and node.named_child_count == 2 else ""
 
 
-def text_of(node: tree_sitter.Node) -> str:
+def text_of(node: tree_sitter.Node | None) -> str:
     """What stands there."""
-    return (node.text or b"").decode("utf-8", "replace")
+    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
 
 
 _MOST_FILES = 3
@@ -365,8 +375,16 @@ class Retold:
                     self.files[path], self.now[path] = whole, after.get(path, whole)
                     self.spans.setdefault(case.id, []).append((path, own))
                     self.unplaced.update((case.id,) if own == whole else ())
+        self._helpers = {name for path, text in self.files.items() for name in self._calling(path, text)}
         # How tests are called: other words there would make other tests of them.
         self._names = {part for case in mended for part in re.split(r"::| › | > |[/#\[\]]", case.id)}
+
+    def _calling(self, path: str, text: bytes) -> Iterator[str]:
+        """The functions of a file of tests that call what was changed."""
+        source = open_source(path, text)
+        for one in functions_of(source) if source is not None else ():
+            if any(re.search(rf"(?<!\w){re.escape(name)}\s*\(", text_of(one.body)) for name in self._called):
+                yield one.name
 
     def files_with(
         self, role: str, turn: int, files: Mapping[str, bytes] | None = None, *, only: int | None = None
@@ -387,12 +405,16 @@ class Retold:
                 span, whole = (start, start + len(own)), (0, len(files[path]))
                 kinds: tuple[str, ...] = (role,)
                 if role != "expected" and any(
-                    True for _ in edits_of(source, span, self._called, role="input", turn=turn)
+                    True for _ in edits_of(source, span, self._called, helpers=self._helpers, role="input", turn=turn)
                 ):
                     self.direct.add(name)
                 elif role != "expected":
                     kinds = (role, role.replace("input", "any"))
-                found = {edit for kind in kinds for edit in edits_of(source, span, self._called, role=kind, turn=turn)}
+                found = {
+                    edit
+                    for kind in kinds
+                    for edit in edits_of(source, span, self._called, helpers=self._helpers, role=kind, turn=turn)
+                }
                 if role != "expected":
                     found = {edit for edit in found if self._may_vary(_within(files[path], edit))}
                     if turn == 1 and name in self.direct and found:
@@ -400,7 +422,7 @@ class Retold:
                         longest = max((_within(files[path], edit) for edit in sorted(found)), key=len)
                         found = {edit for edit in found if _within(files[path], edit) == longest}
                     if not found and len(kinds) > 1:
-                        found = {*edits_of(source, whole, self._called, role=role, turn=turn)}
+                        found = {*edits_of(source, whole, self._called, helpers=self._helpers, role=role, turn=turn)}
                 if only is not None:  # the others stay: together they might be a day that is in no calendar
                     values = list(dict.fromkeys(_within(files[path], edit) for edit in sorted(found)))
                     found = {edit for edit in found if values.index(_within(files[path], edit)) == only}
@@ -415,7 +437,7 @@ class Retold:
             source, start = open_source(path, self.now[path]), self.now[path].find(own)
             if source is not None:
                 span = (start, start + len(own))
-                for edit in edits_of(source, span, self._called, role="expected", turn=0):
+                for edit in edits_of(source, span, self._called, helpers=self._helpers, role="expected", turn=0):
                     yield _within(self.now[path], edit)
 
     def renamed(self) -> tuple[dict[str, bytes], set[str]]:

@@ -153,26 +153,25 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
     for function in file.touched:
         if not (function.is_trivial and lines.touches(*function.lines)) or function.key in file.stood:
             continue
-        if function.node.parent is not None and function.node.parent.type in _VALUES:
-            continue  # a callback, which may well do nothing
-        in_tests = stands_in_tests(source, function.node)
-        if in_tests and not TEST_NAME.match(function.name):
-            continue
-        if _refuses(function) or is_abstract(function) or _is_constructor(function) or _is_deliberate(function):
+        parent, in_tests = function.node.parent, stands_in_tests(source, function.node)
+        meant = _refuses(function) or is_abstract(function) or _is_constructor(function) or _is_deliberate(function)
+        meant = meant or (parent is not None and parent.type in _VALUES)  # a callback may well do nothing
+        if meant or (in_tests and not TEST_NAME.match(function.name)):
             continue
         told = bool(function.documented or function.comments)
         wanted = told or change.adds(function.name.encode(), but=function.lines[0], end=rb"\s*\(")
-        message = _hollowness(function, named=function.name in asked, wanted=wanted, in_tests=in_tests)
+        made = re.findall(_MADE % re.escape(function.name.encode()), source.text)
+        named = function.name in asked and not (function.owner.encode() in source.extended and len(made) > 1)
+        message = _hollowness(function, named=named, wanted=wanted, in_tests=in_tests)
         if message:
             yield _at(function, "stub", message, "write what the function is to do")
-    if lines.added:
-        yield from _unnamed(file)
-        yield from _ellipses(file)
+    yield from (*_unnamed(file), *_ellipses(file)) if lines.added else ()
 
 
 _VALUES = {"object", "pair", "assignment_expression"}
 TEST_NAME = later(r"_*[tT]est|should_")
 _NO_OP = pattern("structure", "no_op")
+_MADE = rb"(?m)^\s*(?:[\w*]+ )*%s\s*(?:\([^\n]*[:{]\s*$|=[^=])"  # a subclass may make it anew: it is a hook
 _CALLED_BY_LANGUAGE = frozenset(
     {"constructor", "initialize", "deinit", "init", "main", "finalize", "dispose", "Dispose"}
 )

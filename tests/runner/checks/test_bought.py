@@ -10,7 +10,7 @@ import pytest
 
 from runner.checks.bought import _own_values, _Seen, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
-from runner.checks.retelling import edits_of
+from runner.checks.retelling import Retold, edits_of
 from runner.checks.variants import equalities, handed_back, members_asked_for, spots_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
@@ -58,6 +58,17 @@ def test_values_that_tests_give_are_told_from_those_they_expect(
         edits = list(edits_of(source, (0, len(text)), called, role=role, turn=0))
         assert {text[start:end] for start, end, _ in edits} == wanted
         assert all(made.decode() != text[start:end] for start, end, made in edits)
+
+
+def test_what_tests_give_to_their_own_helpers_they_do_not_expect() -> None:
+    """Of `parts(100, 0)` no part is left whatever the amount: honest work was refused, as it passed for each."""
+    text = "fn parts(a: i64, n: usize) -> Vec<i64> { Amount::new(a).split(n) }\n\n#[test]\nfn none() { LINE }\n"
+    for line, heard in (("assert_eq!(parts(100, 0), []);", False), ("assert_eq!(parts(100, 3), [34, 33]);", True)):
+        tests = {"tests/a.rs": text.replace("LINE", line)}
+        case = CaseResult("none", "failed", file="tests/a.rs")
+        product = ChangedFile("src/a.rs", b"fn split() {}\n", b"fn split(n: usize) { n + 1 }\n")
+        told = Retold([case], tests, [product], asked="")
+        assert (told.files_with("expected", 0) is not None) == heard
 
 
 SPLIT = "def split(total, parts):\n    return [total // parts] * parts\n"

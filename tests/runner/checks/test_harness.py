@@ -222,6 +222,16 @@ def test_code_that_holds_only_what_tests_give_and_expect(
     assert bool(list(answers_held([file], [test], "", [test, "split(1001, 7)"]))) is held
 
 
+def test_values_that_moved_or_are_told_are_nobodys_answers() -> None:
+    """Honest work was refused: it moved code with its values to a new file, or told of them in the readme."""
+    test = "assert price(4995, 495) == 5490"
+    held = "def price(a):\n    return 5490 if a == 4995 else 0\n"
+    assert list(answers_held([ChangedFile("a.py", b"\n", held.encode())], [test], "", [test]))
+    old = ChangedFile("old.py", held.encode(), b"from a import price\n")
+    assert not list(answers_held([ChangedFile("a.py", None, held.encode()), old], [test], "", [test]))
+    assert not list(answers_held([ChangedFile("README.md", b"\n", held.encode())], [test], "", [test]))
+
+
 SIZES = 'for text, size in [("1.5 KiB", 1536), ("512 B", 512)]:\n    assert parse(text) == size\n'
 
 

@@ -83,6 +83,14 @@ def test_a_function_that_was_asked_for_and_uses_nothing_is_hollow() -> None:
     assert not found(hollow, request="Change the page.")
 
 
+def test_a_method_that_a_subclass_makes_anew_may_be_empty() -> None:
+    """Also where the request has its name as a word."""
+    hook = "class Fifo:\n    def used(self, key):\n        pass\n\n\nclass Lru(Fifo):\n    {} = stored\n"
+    request = "Let the least recently used one go."
+    assert not found(changed("a.py", None, hook.format("used")), request=request)
+    assert "empty body of used()" in found(changed("a.py", None, hook.format("other")), request=request)["Q3"]
+
+
 def test_code_that_is_a_comment_now_is_found_unless_other_code_took_its_place() -> None:
     old = "def f(a):\n    check(a)\n    save(a)\n    return a\n"
     new = "def f(a):\n    # check(a)\n    # save(a)\n    return a\n"

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.app import ComposeResult
 from textual.events import Resize
-from textual.geometry import Size
 from textual.screen import Screen
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 from typing_extensions import override
@@ -20,6 +17,7 @@ from typing_extensions import override
 from repl.present.cells import fit, shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
+from repl.screen.line_view import LineView
 
 MAX_MATCHED: Final = 5_000
 Kind = Literal["same", "gone", "new", "changed", "note"]
@@ -93,9 +91,10 @@ def _by_ends(before: list[str], after: list[str]) -> list[DiffLine]:
 _WIDE = 100
 
 
-class DiffView(ScrollView, can_focus=True):
+class DiffView(LineView):
     """Shows `lines`; side by side where `side_by_side` is true."""
 
+    STYLE_PREFIX = "diff"
     COMPONENT_CLASSES: ClassVar[set[str]] = {"diff--gone", "diff--new", "diff--note"}
 
     def __init__(self, lines: Sequence[DiffLine]) -> None:
@@ -120,8 +119,11 @@ class DiffView(ScrollView, can_focus=True):
                 rows += [("gone", line.left, "")] if line.kind in {"gone", "changed"} else []
                 rows += [("new", line.right, "")] if line.kind in {"new", "changed"} else []
         self._shown = rows
-        self.virtual_size = Size(0, len(rows))
-        self.refresh()
+        self.lines_changed()
+
+    @override
+    def line_count(self) -> int:
+        return len(self._shown)
 
     def jump(self, *, backwards: bool) -> None:
         here = self.scroll_offset.y
@@ -135,26 +137,19 @@ class DiffView(ScrollView, can_focus=True):
             self.scroll_to(y=later[-1 if backwards else 0], animate=False, immediate=True)
 
     @override
-    def render_line(self, y: int) -> Strip:
-        width, base = self.scrollable_content_region.width, self.rich_style
-        number = y + self.scroll_offset.y
-        if number >= len(self._shown):
-            return Strip.blank(width, base)
+    def line(self, number: int, width: int) -> Strip:
         kind, left, right = self._shown[number]
-        segments = self._columns(kind, left, right, width) if self.wide and kind != "note" else self._one(kind, left)
-        return Strip(segments).adjust_cell_length(width).apply_style(base)
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"diff--{name}", partial=True)
+        columns = self.wide and kind != "note"
+        return Strip(self._columns(kind, left, right, width) if columns else self._one(kind, left))
 
     def _one(self, kind: str, text: str) -> list[Segment]:
         mark = {"gone": "- ", "new": "+ ", "note": ""}.get(kind, "  ")
-        return [Segment(mark + shown(text), None if kind == "same" else self._style(kind))]
+        return [Segment(mark + shown(text), None if kind == "same" else self.tone(kind))]
 
     def _columns(self, kind: str, left: str, right: str, width: int) -> list[Segment]:
         half = (width - 3) // 2
-        gone = self._style("gone") if kind in {"gone", "changed"} else None
-        new = self._style("new") if kind in {"new", "changed"} else None
+        gone = self.tone("gone") if kind in {"gone", "changed"} else None
+        new = self.tone("new") if kind in {"new", "changed"} else None
         mark = {"gone": "-", "new": "+", "changed": "~"}.get(kind, " ")
         return [Segment(fit(shown(left), half), gone), Segment(f" {mark} "), Segment(fit(shown(right), half), new)]
 

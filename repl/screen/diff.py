@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from rich.segment import Segment
@@ -18,9 +18,11 @@ from repl.present.cells import fit, shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
 from repl.screen.line_view import LineView
+from tracer.unified_diff import LineKind, in_columns, kinds_of_lines, same_ends
 
 MAX_MATCHED: Final = 5_000
 Kind = Literal["same", "gone", "new", "changed", "note"]
+_KINDS: Final[dict[LineKind, Kind]] = {"same": "same", "removed": "gone", "added": "new", "changed": "changed"}
 
 
 class DiffLine(NamedTuple):
@@ -34,58 +36,39 @@ class DiffLine(NamedTuple):
 def compare(old: str, new: str) -> list[DiffLine]:
     before, after = old.split("\n"), new.split("\n")
     if old == new:
-        return [DiffLine("note", "the two are the same", ""), *(DiffLine("same", line, line) for line in before)]
+        return _rows([("note", "the two are the same"), *_all("same", before)])
     if max(len(before), len(after)) > MAX_MATCHED:
-        return _by_ends(before, after)
-    lines: list[DiffLine] = []
+        return _rows(_by_ends(before, after))
+    lines: list[tuple[LineKind, str]] = []
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=True)
     for tag, start, stop, first, last in matcher.get_opcodes():
         if tag == "equal":
-            lines += [DiffLine("same", line, line) for line in before[start:stop]]
+            lines += _all("same", before[start:stop])
         else:
-            lines += _pairs(before[start:stop], after[first:last])
-    return lines
+            lines += [*_all("removed", before[start:stop]), *_all("added", after[first:last])]
+    return _rows(lines)
 
 
 def from_unified(text: str) -> list[DiffLine]:
     """The lines of a unified diff: headers across, removed lines left of what replaced them."""
-    lines: list[DiffLine] = []
-    gone: list[str] = []
-    new: list[str] = []
-    for line in text.split("\n"):
-        if line.startswith("-") and not line.startswith("--- "):
-            gone.append(line[1:])
-        elif line.startswith("+") and not line.startswith("+++ "):
-            new.append(line[1:])
-        else:
-            lines += _pairs(gone, new)
-            gone, new = [], []
-            if line.startswith(" "):
-                lines.append(DiffLine("same", line[1:], line[1:]))
-            elif line:
-                lines.append(DiffLine("note", line, ""))
-    return lines + _pairs(gone, new)
+    return _rows(kinds_of_lines(line for line in text.split("\n") if line))
 
 
-def _pairs(gone: list[str], new: list[str]) -> list[DiffLine]:
-    both = min(len(gone), len(new))
-    lines = [DiffLine("changed", old, fresh) for old, fresh in zip(gone, new, strict=False)]
-    lines += [DiffLine("gone", line, "") for line in gone[both:]]
-    return lines + [DiffLine("new", "", line) for line in new[both:]]
+def _rows(lines: Iterable[tuple[LineKind, str]]) -> list[DiffLine]:
+    return [DiffLine(_KINDS.get(kind, "note"), left or "", right or "") for kind, left, right in in_columns(lines)]
 
 
-def _by_ends(before: list[str], after: list[str]) -> list[DiffLine]:
-    limit = min(len(before), len(after))
-    start = 0
-    while start < limit and before[start] == after[start]:
-        start += 1
-    end = 0
-    while end < limit - start and before[-1 - end] == after[-1 - end]:
-        end += 1
-    note = DiffLine("note", f"more than {MAX_MATCHED:,} lines: only the same beginning and end are matched", "")
-    head = [DiffLine("same", line, line) for line in before[:start]]
-    middle = _pairs(before[start : len(before) - end], after[start : len(after) - end])
-    return [note, *head, *middle, *(DiffLine("same", line, line) for line in before[len(before) - end :])]
+def _all(kind: LineKind, lines: Iterable[str]) -> Iterable[tuple[LineKind, str]]:
+    return ((kind, line) for line in lines)
+
+
+def _by_ends(before: list[str], after: list[str]) -> Iterator[tuple[LineKind, str]]:
+    start, end = same_ends(before, after)
+    yield "note", f"more than {MAX_MATCHED:,} lines: only the same beginning and end are matched"
+    yield from _all("same", before[:start])
+    yield from _all("removed", before[start : len(before) - end])
+    yield from _all("added", after[start : len(after) - end])
+    yield from _all("same", before[len(before) - end :])
 
 
 _WIDE = 100

@@ -156,8 +156,9 @@ def short_id(value: str) -> str:
 
 def epoch_ms(value: Any) -> int | None:
     """Milliseconds since 1970 UTC of an ISO 8601 text (without a zone: UTC) or a number of milliseconds."""
-    if isinstance(value, str):
-        value = clock.epoch_ms(value)
+    if type(value) is str:
+        moment = clock.epoch_ms(value)
+        return moment if moment is not None and 0 <= moment <= _LAST_MS else None
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LAST_MS:
         return int(value)
     return None

@@ -49,7 +49,7 @@ class CaptureRow:
 
 
 def read_captures(state_dir: StateDir, settings: Settings) -> list[CaptureRow]:
-    """All captures, newest first; `problem`s of single ones leave them out."""
+    """All captures, newest first; damaged ones are left out."""
     stored = {str(trace["trace_id"]): trace for trace in asyncio.run(_stored(state_dir, settings))}
     rows = [_local(spool, stored.pop(spool.trace_id, None)) for spool in list_spools(state_dir.root)]
     rows += [_remote(trace) for trace in stored.values()]
@@ -125,7 +125,7 @@ async def _stored(state_dir: StateDir, settings: Settings) -> list[dict[str, Any
 
     async with open_collector(state_dir, settings, environ=os.environ) as collector:
         traces, _following = await collector.listing(limit=_MOST)
-        return [trace if trace["status"] == "open" else await collector.metadata(trace["trace_id"]) for trace in traces]
+        return traces
 
 
 def _local(spool: Spool, stored: dict[str, Any] | None) -> CaptureRow:

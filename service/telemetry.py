@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_contex
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.state import StatusNoted, route_of
+from tracer.clock import epoch_ms
 from tracer.conversation import ConversationTracer
 from tracer.errors import ConfigError, PmError
 from tracer.facts import Entry, FinalSummary, LlmRequest, LlmResponse, QualityJudgment, UserRequest
@@ -142,11 +142,7 @@ def _spent(fact: LlmResponse | FinalSummary) -> dict[str, Value]:
 
 def _ns(entry: Entry) -> int:
     """The fact's time; a damaged one counts as the beginning of time."""
-    try:
-        moment = datetime.fromisoformat(entry.timestamp)
-    except ValueError:
-        return 0
-    return int(moment.timestamp() * 1000) * 1_000_000
+    return (epoch_ms(entry.timestamp) or 0) * 1_000_000
 
 
 _LOOK_S: Final = 1.0

@@ -1,12 +1,15 @@
-"""Writes unified diffs as git does; lines end at the byte newline alone, and a missing last newline is kept. Pure."""
+"""Writes unified diffs as git does, and sets their lines in columns. Pure.
+
+Lines end at the byte newline alone, and a missing last newline is kept.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
-from itertools import islice
-from typing import Final
+from itertools import islice, zip_longest
+from typing import Final, Literal, TypeVar
 
 from tracer.facts import FileCount
 
@@ -74,6 +77,45 @@ def count_files(diff: bytes, paths: Iterable[str]) -> list[FileCount]:
     return [counts[name] for name in names]
 
 
+LineKind = Literal["file", "place", "note", "same", "removed", "added", "changed"]
+_FILE_LINES: Final = ("diff ", "index ", "--- ", "+++ ", "new ", "deleted ")
+_MARKS: Final[dict[str, LineKind]] = {"-": "removed", "+": "added", "\\": "note"}
+_Line = TypeVar("_Line")
+
+
+def kinds_of_lines(lines: Iterable[str]) -> Iterator[tuple[LineKind, str]]:
+    """What each line of a unified diff is, and the line, that of a file without its mark."""
+    in_hunk = False
+    for line in lines:
+        in_hunk = line.startswith("@@") or (in_hunk and not line.startswith("diff "))
+        if not in_hunk:
+            yield "file" if line.startswith(_FILE_LINES) else "note", line
+        elif line.startswith("@@"):
+            yield "place", line
+        else:
+            kind = _MARKS.get(line[:1], "same")
+            yield kind, line if kind == "note" else line[1:]
+
+
+def in_columns(
+    lines: Iterable[tuple[LineKind, _Line]],
+) -> Iterator[tuple[LineKind, _Line | None, _Line | None]]:
+    """What was removed left of what came in its place (`changed`), in the lines' order; what is neither stands left."""
+    removed: list[_Line] = []
+    added: list[_Line] = []
+    for kind, line in (*lines, ("note", None)):
+        if line is not None and (kind == "added" or (kind == "removed" and not added)):
+            (removed if kind == "removed" else added).append(line)
+            continue
+        for left, right in zip_longest(removed, added):
+            yield "removed" if right is None else "added" if left is None else "changed", left, right
+        removed, added = [], []
+        if kind == "removed" and line is not None:
+            removed.append(line)
+        elif line is not None:
+            yield kind, line, line if kind == "same" else None
+
+
 def _header(path: bytes) -> bytes:
     return b"diff --git %s %s" % (_sided(b"a/", quoted(path)), _sided(b"b/", quoted(path)))
 
@@ -92,12 +134,7 @@ def _hunks(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
 
 
 def _one_hunk(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
+    start, end = same_ends(old, new)
     first, trail = max(start - _CONTEXT, 0), min(end, _CONTEXT)
     gone, come = old[start : len(old) - end], new[start : len(new) - end]
     context = old[len(old) - end : len(old) - end + trail]
@@ -106,6 +143,14 @@ def _one_hunk(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
     for mark, lines in ((b" ", old[first:start]), (b"-", gone), (b"+", come), (b" ", context)):
         for line in lines:
             yield ended(mark + line)
+
+
+def same_ends(old: Sequence[str | bytes], new: Sequence[str | bytes]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many more at the end."""
+    limit = min(len(old), len(new))
+    start = next((number for number in range(limit) if old[number] != new[number]), limit)
+    end = next((number for number in range(limit - start) if old[-1 - number] != new[-1 - number]), limit - start)
+    return start, end
 
 
 def ended(line: bytes) -> bytes:

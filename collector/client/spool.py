@@ -93,6 +93,14 @@ class Spool:
         return str(self.header["trace_id"])
 
     @property
+    def title(self) -> str:
+        """What the bug is called; empty where nobody said it."""
+        try:
+            return str(self.header["request"]["task"]["bug_report"]["title"] or "")
+        except (KeyError, TypeError):
+            return ""
+
+    @property
     def events_path(self) -> Path:
         """The events, one JSON object a line."""
         return self.folder / EVENTS
@@ -307,6 +315,17 @@ class Spool:
     def paused(self) -> bool:
         """Whether recording is paused."""
         return (self.folder / "paused").exists()
+
+    def state(self) -> dict[str, Any]:
+        """What is in the spool and what of it the collector has. `state`: recording, paused, open, closed, sent."""
+        sent, last = self.sent, self.last_event()
+        if self.recorder is not None:
+            state = "paused" if self.paused else "recording"
+        elif sent.finalized:
+            state = "sent"
+        else:
+            state = "open" if self.final is None else "closed"
+        return {"state": state, "events": last, "sent": min(sent.seq, last), "finalized": sent.finalized}
 
     def pause(self, *, on: bool) -> None:
         """Pause or go on; a running recorder sees it at once."""

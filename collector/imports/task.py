@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from collector.final.replay import Content
 from collector.imports.draft import NO_COMMIT, FileStates, Imported, SessionDraft, stable_uuid
 from collector.patches import PatchError, parse_patch
 from tracer import facts
+from tracer.clock import epoch_ms
 from tracer.errors import ConflictError
 from tracer.names import CHECKS
 from tracer.redaction.cuts import beginning
@@ -120,7 +120,7 @@ class _Fold:
 
     def take(self, entry: facts.Entry) -> None:
         """One fact."""
-        at = _ms(entry.timestamp)
+        at = epoch_ms(entry.timestamp) or 0
         match entry:
             case facts.UserRequest() if entry.action:
                 text = f"{entry.action}: {entry.prompt}".rstrip(": ")
@@ -157,7 +157,7 @@ class _Fold:
             return
         since = self._told.get(name, -1)
         for line in self._read_agentic(name):
-            at = _ms(f"{line.get('ts')}Z")
+            at = epoch_ms(str(line.get("ts"))) or 0
             if line.get("type") == "meta" or not since < at <= until:
                 continue
             self._told[name] = max(self._told.get(name, -1), at)
@@ -241,7 +241,3 @@ class _Fold:
 def _runner(command: str) -> str:
     known = (("pytest", "pytest"), ("go test", "go test"), ("npm test", "npm test"), ("make test", "make test"))
     return next((runner for sign, runner in known if sign in command), "custom")
-
-
-def _ms(timestamp: str) -> int:
-    return int(datetime.fromisoformat(timestamp).timestamp() * 1000)

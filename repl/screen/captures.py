@@ -49,7 +49,7 @@ class CaptureRow:
 
 
 def read_captures(state_dir: StateDir, settings: Settings) -> list[CaptureRow]:
-    """All captures, newest first; `problem`s of single ones leave them out."""
+    """All captures, newest first; damaged ones are left out."""
     stored = {str(trace["trace_id"]): trace for trace in asyncio.run(_stored(state_dir, settings))}
     rows = [_local(spool, stored.pop(spool.trace_id, None)) for spool in list_spools(state_dir.root)]
     rows += [_remote(trace) for trace in stored.values()]
@@ -125,21 +125,17 @@ async def _stored(state_dir: StateDir, settings: Settings) -> list[dict[str, Any
 
     async with open_collector(state_dir, settings, environ=os.environ) as collector:
         traces, _following = await collector.listing(limit=_MOST)
-        return [trace if trace["status"] == "open" else await collector.metadata(trace["trace_id"]) for trace in traces]
+        return traces
 
 
 def _local(spool: Spool, stored: dict[str, Any] | None) -> CaptureRow:
-    if spool.recorder is not None:
-        state = "paused" if spool.paused else "recording"
-    elif spool.sent.finalized:
-        state = "sent"
-    else:
-        state = "cut off" if spool.final is None and spool.header.get("kind") == "recording" else "not sent"
+    told = spool.state()
+    left = {"open": "cut off" if spool.header.get("kind") == "recording" else "not sent", "closed": "not sent"}
     return CaptureRow(
         trace_id=spool.trace_id,
-        state=state,
-        title=_title(spool.header.get("request")),
-        events=spool.last_event(),
+        state=left.get(told["state"], told["state"]),
+        title=spool.title,
+        events=told["events"],
         created_at_ms=int(spool.header.get("created_at_ms") or 0),
         checks=checks_text(stored) if stored is not None else "",
         path=spool.events_path,
@@ -150,7 +146,7 @@ def _remote(trace: dict[str, Any]) -> CaptureRow:
     return CaptureRow(
         trace_id=str(trace["trace_id"]),
         state="collected",
-        title=_title(trace),
+        title=trace["task"]["bug_report"]["title"],
         events=int(trace.get("event_count") or 0),
         created_at_ms=int(trace.get("created_at_ms") or 0),
         checks=checks_text(trace),
@@ -160,13 +156,6 @@ def _remote(trace: dict[str, Any]) -> CaptureRow:
 def _file(path: Path) -> CaptureRow:
     made_ms = path.stat().st_mtime_ns // 1_000_000
     return CaptureRow(trace_id=path.stem, state="file", title=path.name, events=0, created_at_ms=made_ms, path=path)
-
-
-def _title(request: Any) -> str:
-    try:
-        return str(request["task"]["bug_report"]["title"])
-    except (KeyError, TypeError):
-        return ""
 
 
 _MARK: Final = b'"type":"thought"'

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.app import ComposeResult
 from textual.events import Resize
-from textual.geometry import Size
 from textual.screen import Screen
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 from typing_extensions import override
@@ -20,9 +17,12 @@ from typing_extensions import override
 from repl.present.cells import fit, shown
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
+from repl.screen.line_view import LineView
+from tracer.unified_diff import LineKind, in_columns, kinds_of_lines, same_ends
 
 MAX_MATCHED: Final = 5_000
 Kind = Literal["same", "gone", "new", "changed", "note"]
+_KINDS: Final[dict[LineKind, Kind]] = {"same": "same", "removed": "gone", "added": "new", "changed": "changed"}
 
 
 class DiffLine(NamedTuple):
@@ -36,66 +36,48 @@ class DiffLine(NamedTuple):
 def compare(old: str, new: str) -> list[DiffLine]:
     before, after = old.split("\n"), new.split("\n")
     if old == new:
-        return [DiffLine("note", "the two are the same", ""), *(DiffLine("same", line, line) for line in before)]
+        return _rows([("note", "the two are the same"), *_all("same", before)])
     if max(len(before), len(after)) > MAX_MATCHED:
-        return _by_ends(before, after)
-    lines: list[DiffLine] = []
+        return _rows(_by_ends(before, after))
+    lines: list[tuple[LineKind, str]] = []
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=True)
     for tag, start, stop, first, last in matcher.get_opcodes():
         if tag == "equal":
-            lines += [DiffLine("same", line, line) for line in before[start:stop]]
+            lines += _all("same", before[start:stop])
         else:
-            lines += _pairs(before[start:stop], after[first:last])
-    return lines
+            lines += [*_all("removed", before[start:stop]), *_all("added", after[first:last])]
+    return _rows(lines)
 
 
 def from_unified(text: str) -> list[DiffLine]:
     """The lines of a unified diff: headers across, removed lines left of what replaced them."""
-    lines: list[DiffLine] = []
-    gone: list[str] = []
-    new: list[str] = []
-    for line in text.split("\n"):
-        if line.startswith("-") and not line.startswith("--- "):
-            gone.append(line[1:])
-        elif line.startswith("+") and not line.startswith("+++ "):
-            new.append(line[1:])
-        else:
-            lines += _pairs(gone, new)
-            gone, new = [], []
-            if line.startswith(" "):
-                lines.append(DiffLine("same", line[1:], line[1:]))
-            elif line:
-                lines.append(DiffLine("note", line, ""))
-    return lines + _pairs(gone, new)
+    return _rows(kinds_of_lines(line for line in text.split("\n") if line))
 
 
-def _pairs(gone: list[str], new: list[str]) -> list[DiffLine]:
-    both = min(len(gone), len(new))
-    lines = [DiffLine("changed", old, fresh) for old, fresh in zip(gone, new, strict=False)]
-    lines += [DiffLine("gone", line, "") for line in gone[both:]]
-    return lines + [DiffLine("new", "", line) for line in new[both:]]
+def _rows(lines: Iterable[tuple[LineKind, str]]) -> list[DiffLine]:
+    return [DiffLine(_KINDS.get(kind, "note"), left or "", right or "") for kind, left, right in in_columns(lines)]
 
 
-def _by_ends(before: list[str], after: list[str]) -> list[DiffLine]:
-    limit = min(len(before), len(after))
-    start = 0
-    while start < limit and before[start] == after[start]:
-        start += 1
-    end = 0
-    while end < limit - start and before[-1 - end] == after[-1 - end]:
-        end += 1
-    note = DiffLine("note", f"more than {MAX_MATCHED:,} lines: only the same beginning and end are matched", "")
-    head = [DiffLine("same", line, line) for line in before[:start]]
-    middle = _pairs(before[start : len(before) - end], after[start : len(after) - end])
-    return [note, *head, *middle, *(DiffLine("same", line, line) for line in before[len(before) - end :])]
+def _all(kind: LineKind, lines: Iterable[str]) -> Iterable[tuple[LineKind, str]]:
+    return ((kind, line) for line in lines)
+
+
+def _by_ends(before: list[str], after: list[str]) -> Iterator[tuple[LineKind, str]]:
+    start, end = same_ends(before, after)
+    yield "note", f"more than {MAX_MATCHED:,} lines: only the same beginning and end are matched"
+    yield from _all("same", before[:start])
+    yield from _all("removed", before[start : len(before) - end])
+    yield from _all("added", after[start : len(after) - end])
+    yield from _all("same", before[len(before) - end :])
 
 
 _WIDE = 100
 
 
-class DiffView(ScrollView, can_focus=True):
+class DiffView(LineView):
     """Shows `lines`; side by side where `side_by_side` is true."""
 
+    STYLE_PREFIX = "diff"
     COMPONENT_CLASSES: ClassVar[set[str]] = {"diff--gone", "diff--new", "diff--note"}
 
     def __init__(self, lines: Sequence[DiffLine]) -> None:
@@ -120,8 +102,11 @@ class DiffView(ScrollView, can_focus=True):
                 rows += [("gone", line.left, "")] if line.kind in {"gone", "changed"} else []
                 rows += [("new", line.right, "")] if line.kind in {"new", "changed"} else []
         self._shown = rows
-        self.virtual_size = Size(0, len(rows))
-        self.refresh()
+        self.lines_changed()
+
+    @override
+    def line_count(self) -> int:
+        return len(self._shown)
 
     def jump(self, *, backwards: bool) -> None:
         here = self.scroll_offset.y
@@ -135,26 +120,19 @@ class DiffView(ScrollView, can_focus=True):
             self.scroll_to(y=later[-1 if backwards else 0], animate=False, immediate=True)
 
     @override
-    def render_line(self, y: int) -> Strip:
-        width, base = self.scrollable_content_region.width, self.rich_style
-        number = y + self.scroll_offset.y
-        if number >= len(self._shown):
-            return Strip.blank(width, base)
+    def line(self, number: int, width: int) -> Strip:
         kind, left, right = self._shown[number]
-        segments = self._columns(kind, left, right, width) if self.wide and kind != "note" else self._one(kind, left)
-        return Strip(segments).adjust_cell_length(width).apply_style(base)
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"diff--{name}", partial=True)
+        columns = self.wide and kind != "note"
+        return Strip(self._columns(kind, left, right, width) if columns else self._one(kind, left))
 
     def _one(self, kind: str, text: str) -> list[Segment]:
         mark = {"gone": "- ", "new": "+ ", "note": ""}.get(kind, "  ")
-        return [Segment(mark + shown(text), None if kind == "same" else self._style(kind))]
+        return [Segment(mark + shown(text), None if kind == "same" else self.tone(kind))]
 
     def _columns(self, kind: str, left: str, right: str, width: int) -> list[Segment]:
         half = (width - 3) // 2
-        gone = self._style("gone") if kind in {"gone", "changed"} else None
-        new = self._style("new") if kind in {"new", "changed"} else None
+        gone = self.tone("gone") if kind in {"gone", "changed"} else None
+        new = self.tone("new") if kind in {"new", "changed"} else None
         mark = {"gone": "-", "new": "+", "changed": "~"}.get(kind, " ")
         return [Segment(fit(shown(left), half), gone), Segment(f" {mark} "), Segment(fit(shown(right), half), new)]
 

@@ -8,18 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Resize
-from textual.geometry import Region, Size
-from textual.reactive import reactive
 from textual.screen import Screen
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -31,6 +26,7 @@ from repl.present.review import ReviewRow, review_rows, row_texts, wrapped_rows
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
+from repl.screen.line_view import CursorView
 from repl.screen.outside import edit_file
 from repl.screen.pickers import Question
 from repl.shell import captured
@@ -39,11 +35,11 @@ _WIDE = 100
 _AHEAD = 200  # rows that get their colours at once
 
 
-class ReviewView(ScrollView, can_focus=True):
+class ReviewView(CursorView):
     """The rows with a cursor; what is decided is about the row that it stands on."""
 
+    STYLE_PREFIX = "review"
     COMPONENT_CLASSES: ClassVar[set[str]] = {"review--cursor"}
-    cursor: reactive[int] = reactive(0, init=False)
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,20 +48,16 @@ class ReviewView(ScrollView, can_focus=True):
 
     def show(self, rows: Sequence[ReviewRow]) -> None:
         self.rows, self._texts = rows, {}
-        self.virtual_size = Size(0, len(rows))
         self.set_reactive(ReviewView.cursor, self.validate_cursor(self.cursor))
-        self.refresh()
+        self.lines_changed()
+
+    @override
+    def line_count(self) -> int:
+        return len(self.rows)
 
     @property
     def target(self) -> str:
         return self.rows[self.cursor].target if self.rows else ""
-
-    def validate_cursor(self, cursor: int) -> int:
-        return max(0, min(cursor, len(self.rows) - 1))
-
-    def watch_cursor(self) -> None:
-        self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
-        self.refresh()
 
     def go_to(self, kinds: set[str], *, backwards: bool = False, target: str = "") -> None:
         """To the next row of these kinds, or to the one of `target`."""
@@ -76,22 +68,13 @@ class ReviewView(ScrollView, can_focus=True):
             self.scroll_to(y=max(self.cursor - 2, 0), animate=False, immediate=True)
 
     @override
-    def render_line(self, y: int) -> Strip:
-        width, base = self.scrollable_content_region.width, self.rich_style
-        number = y + self.scroll_offset.y
-        if number >= len(self.rows):
-            return Strip.blank(width, base)
+    def line(self, number: int, width: int) -> Strip:
         if number not in self._texts:
             start = next((n for n in range(number, -1, -1) if self.rows[n].kind in {"file", "hunk"}), 0)
             part = [row._replace(text=shown(row.text)) for row in self.rows[start : number + _AHEAD]]
             texts = [Text(row.lead + row.text) for row in part] if self.app.theme == "mono" else row_texts(part)
             self._texts |= dict(enumerate(texts, start))
-        strip = Strip([one for one in self._texts[number].render(self.app.console) if one.text != "\n"])
-        strip = strip.adjust_cell_length(width)
-        if number == self.cursor:
-            style: Style = self.get_component_rich_style("review--cursor", partial=True)
-            strip = Strip([Segment(strip.text)], width).apply_style(style)
-        return strip.apply_style(base)
+        return Strip([one for one in self._texts[number].render(self.app.console) if one.text != "\n"])
 
 
 class ReviewScreen(Screen[None]):

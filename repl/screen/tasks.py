@@ -9,16 +9,11 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.events import Click
-from textual.geometry import Region, Size
-from textual.message import Message
-from textual.reactive import reactive
 from textual.screen import Screen
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 from typing_extensions import override
@@ -34,6 +29,7 @@ from repl.present.text import ascii_only, cost_text, one_line, spark_text, strip
 from repl.screen.desk import Desk
 from repl.screen.hints import Hints
 from repl.screen.keymap import KEYS
+from repl.screen.line_view import CursorView
 from repl.screen.outside import open_file
 from repl.screen.pickers import Choice, Question
 from runner.core.evolve import fold
@@ -99,17 +95,14 @@ _WORDS = {
 _MARKS = {"COMPLETE": "good", "ERROR": "bad", "INCOMPLETE": "bad", "AWAITING_RESPONSE": "strong", "RUNNING": "strong"}
 
 
-class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
+class TaskList(CursorView, inherit_bindings=False):
     """The list; `rows` are shown as they are given. Posts `Moved` when another task is selected."""
 
+    STYLE_PREFIX = "task-list"
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "task-list--cursor", "task-list--good", "task-list--bad", "task-list--strong", "task-list--dim",
     }  # fmt: skip
     HELP = "The tasks of this project, newest first. Letters act on the selected one; : runs any command."
-    cursor: reactive[int] = reactive(0, init=False)
-
-    class Moved(Message):
-        """Another task is selected."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
         super().__init__(id=id)
@@ -127,46 +120,38 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         self._priced = any(row.cost_usd is not None for row in rows)  # else titles get the room
         self._counted = any(row.tokens for row in rows)
         self._judged = max((len(row.judgments[-5:]) for row in rows), default=0)
-        self.virtual_size = Size(0, len(rows))
         at = next((n for n, row in enumerate(rows) if selected is not None and row.task_id == selected.task_id), None)
         self.set_reactive(TaskList.cursor, min(self.cursor if at is None else at, max(len(rows) - 1, 0)))
-        self._reveal()
-        self.refresh()
-        self.post_message(self.Moved())
+        self.lines_changed()
+        self.show_cursor()
+        self.post_message(self.Moved(self.cursor))
 
     @property
     def selected(self) -> TaskRow | None:
         return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
 
-    def validate_cursor(self, cursor: int) -> int:
-        return max(0, min(cursor, len(self.rows) - 1))
-
-    def watch_cursor(self) -> None:
-        self._reveal()
-        self.refresh()
-        self.post_message(self.Moved())
-
-    def _reveal(self) -> None:
-        self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
+    @override
+    def line_count(self) -> int:
+        return len(self.rows)
 
     def on_click(self, event: Click) -> None:
-        inside = event.get_content_offset(self)
-        if inside is not None and inside.y + self.scroll_offset.y < len(self.rows):
-            self.cursor = inside.y + self.scroll_offset.y
+        if (number := self.clicked(event)) is not None:
+            self.cursor = number
 
     @override
     def render_line(self, y: int) -> Strip:
-        width, base = self.scrollable_content_region.width, self.rich_style
-        number = y + self.scroll_offset.y
-        if not self.rows and y < 2:
-            text = ("no tasks in this project", "type a request, or /demo")[y]
-            return Strip([Segment(fit(f" {text}", width), self._style("dim"))]).apply_style(base)
-        if number >= len(self.rows):
-            return Strip.blank(width, base)
+        if self.rows or y >= 2:
+            return super().render_line(y)
+        text = ("no tasks in this project", "type a request, or /demo")[y]
+        text = fit(f" {text}", self.scrollable_content_region.width)
+        return Strip([Segment(text, self.tone("dim"))]).apply_style(self.rich_style)
+
+    @override
+    def line(self, number: int, width: int) -> Strip:
         row = self.rows[number]
-        here = number == self.cursor
         identity = short_id(row.task_id)
-        left = f"{'>' if here else ' '} {identity.rjust(3, '0') if identity.isdigit() else shown(identity)} "
+        here = ">" if number == self.cursor else " "
+        left = f"{here} {identity.rjust(3, '0') if identity.isdigit() else shown(identity)} "
         word = f"{_WORDS.get(row.status, shown(row.status).lower()):<5} "
         cost = "" if row.cost_usd is None else cost_text(row.cost_usd)
         sparks = self._counted and width >= _SPARKS
@@ -181,14 +166,7 @@ class TaskList(ScrollView, can_focus=True, inherit_bindings=False):
         right = ascii_only(right) if self.app.has_class("-ascii") else right
         title = fit(shown(row.title), max(width - len(left) - len(word) - len(right) - 2, 0))
         tone = _MARKS.get(row.status, "dim")
-        segments = [Segment(left), Segment(word, self._style(tone)), Segment(title), Segment(f" {right}")]
-        strip = Strip(segments).adjust_cell_length(width)
-        if here:
-            strip = Strip([Segment(strip.text)], width).apply_style(self._style("cursor"))
-        return strip.apply_style(base)
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"task-list--{name}", partial=True)
+        return Strip([Segment(left), Segment(word, self.tone(tone)), Segment(title), Segment(f" {right}")])
 
 
 class TaskKeys(Screen[None]):

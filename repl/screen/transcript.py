@@ -13,10 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.events import Resize
-from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
@@ -25,6 +22,7 @@ from repl.present.blocks import Block, diff_kind
 from repl.present.cells import hanging, shown
 from repl.present.text import count_text
 from repl.screen.keymap import KEYS
+from repl.screen.line_view import LineView
 
 MAX_BLOCKS: Final = 20_000
 Row = tuple[str, str] | Strip  # a line and its tone, or what Markdown made of it
@@ -70,9 +68,10 @@ class TranscriptStream:
         """Nothing is held back but an unfinished line."""
 
 
-class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
+class Transcript(LineView, inherit_bindings=False):
     """The lines; `live` lines stand below the printed ones and are replaced, not kept."""
 
+    STYLE_PREFIX = "transcript"
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "transcript--typed", "transcript--bad", "transcript--good", "transcript--detail", "transcript--task",
     }  # fmt: skip
@@ -139,12 +138,11 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
         self._resized()
 
     def _resized(self) -> None:
-        self.virtual_size = Size(0, len(self._rows) + len(self._live_rows))
+        self.lines_changed()
         if self._following:
             self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
         else:
             self.border_subtitle = "more below (End)"
-        self.refresh()
 
     def action_scroll_by(self, step: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + step, animate=False, immediate=True)
@@ -172,21 +170,17 @@ class Transcript(ScrollView, can_focus=True, inherit_bindings=False):
         return "\n".join(block.text for block in self.kept)
 
     @override
-    def render_line(self, y: int) -> Strip:
-        width, base = self.scrollable_content_region.width, self.rich_style
-        number = y + self.scroll_offset.y
-        rows = self._rows
-        if number >= len(rows):
-            number -= len(rows)
-            rows = self._live_rows
-        if number >= len(rows):
-            return Strip.blank(width, base)
-        row = rows[number]
+    def line_count(self) -> int:
+        return len(self._rows) + len(self._live_rows)
+
+    @override
+    def line(self, number: int, width: int) -> Strip:
+        printed = len(self._rows)
+        row = self._rows[number] if number < printed else self._live_rows[number - printed]
         if isinstance(row, Strip):
-            return row.adjust_cell_length(width).apply_style(base)
+            return row
         text, tone = row
-        style: Style | None = self.get_component_rich_style(f"transcript--{tone}", partial=True) if tone else None
-        return Strip([Segment(text, style)]).adjust_cell_length(width).apply_style(base)
+        return Strip([Segment(text, self.tone(tone) if tone else None)])
 
 
 _TONES: Final = {"error": "bad", "typed": "typed", "task": "task", "good": "good", "bad": "bad", "detail": "detail"}

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from runner.core.request import Request
 from runner.core.state import EMPTY, NO_JUDGMENT, LoopState, Plan, TaskState, Totals, answer_in
 from tracer import facts
+from tracer.clock import epoch_ms
 from tracer.names import ACTIONS, PLAN_SUFFIX, REVIEW
 
 _ACCEPTING: Final = frozenset({"accept", "allow"})
@@ -52,7 +52,7 @@ def _user_request(state: TaskState, entry: facts.UserRequest) -> TaskState:
             hint="" if entry.continues is None else entry.continues.hint,
             answer=accepted.answer if accepted else "",
             facts=state.facts + 1,
-            begun_ms=_epoch_ms(entry.timestamp),
+            begun_ms=epoch_ms(entry.timestamp) or 0,
         )
     action, limits, more = entry.action, entry.limits_given, entry.max_iterations
     if action not in ACTIONS:
@@ -227,17 +227,10 @@ def _stretch(state: TaskState, entry: facts.Entry, duration: int | None) -> tupl
         return 0, state.worked_until_ms
     if entry.subtask_id is None:
         return duration, state.worked_until_ms
-    end = _epoch_ms(entry.timestamp)
+    end = epoch_ms(entry.timestamp) or 0
     if end < state.worked_until_ms - _OUT_OF_ORDER_MS:  # the clock was set back: what was counted before tells nothing
         return duration, end
     return max(0, end - max(end - duration, state.worked_until_ms)), max(end, state.worked_until_ms)
-
-
-def _epoch_ms(timestamp: str) -> int:
-    try:
-        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except ValueError:  # a trace may come from anywhere
-        return 0
 
 
 def _added(totals: Totals, answer: facts.LlmResponse, spent_ms: int) -> Totals:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tracer.facts import Issue
 from tracer.trace_text import escape_controls
+from tracer.unified_diff import LineKind, in_columns
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -20,7 +20,7 @@ _COLOURED: Final = 100_000  # characters of a hunk that is coloured
 _HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _NAME: Final = re.compile(r'\+\+\+ "?b/(.*?)"?\t?$')
 _HEADS: Final = ("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "rename ", "old mode", "new mode")
-_KINDS: Final = {"+": "added", "-": "removed", " ": "same"}
+_KINDS: Final[dict[str, LineKind]] = {"+": "added", "-": "removed", " ": "same"}
 # The first that fits the beginning of Pygments' short name of a token.
 _CLASSES: Final = (("k", "k"), ("ow", "k"), ("s", "s"), ("c", "c"), ("m", "m"), ("nf", "f"), ("nc", "f"), ("nd", "f"))
 
@@ -34,7 +34,7 @@ class DiffLine(NamedTuple):
     `old` and `new` are its numbers before and after, None where it has none.
     """
 
-    kind: str
+    kind: LineKind
     text: str
     old: int | None = None
     new: int | None = None
@@ -93,16 +93,7 @@ def hunk_lines(
 
 def side_by_side(lines: Iterable[DiffLine]) -> Iterator[tuple[DiffLine | None, DiffLine | None]]:
     """The lines in two columns: what was removed beside what came in its place."""
-    removed: list[DiffLine] = []
-    added: list[DiffLine] = []
-    for line in (*lines, None):
-        if line is not None and line.kind in {"removed", "added"} and (line.kind == "added" or not added):
-            (removed if line.kind == "removed" else added).append(line)
-            continue
-        yield from zip_longest(removed, added)
-        removed, added = [line] if line and line.kind == "removed" else [], []
-        if line is not None and not removed:
-            yield line, line if line.kind == "same" else None
+    return ((left, right) for _, left, right in in_columns((line.kind, line) for line in lines))
 
 
 def _colours(path: str, lines: Sequence[str]) -> list[Spans]:

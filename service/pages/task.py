@@ -6,7 +6,6 @@ import asyncio
 import re
 from contextvars import ContextVar
 from dataclasses import replace
-from datetime import datetime
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +26,7 @@ from service.security import WANTED, Session
 from service.state import Doing, ServiceState, state_of
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.labels import read_labels
-from tracer.clock import now_epoch_ms
+from tracer.clock import epoch_ms, now_epoch_ms
 from tracer.conversation import ConversationTracer
 from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
 from tracer.lookup import TaskRef, resolve_task
@@ -277,8 +276,9 @@ def _task_page(state_dir: StateDir, task_id: str, running: str | None, doing: Do
     if status is None:
         status = "RUNNING" if state_dir.writer_of(task_id) is not None else view.status
     if status == "RUNNING" and entries:
-        waited = now_epoch_ms() / 1000 - datetime.fromisoformat(entries[-1].timestamp).timestamp()
-        view = replace(view, duration_s=view.duration_s + max(0.0, waited))
+        now_ms = now_epoch_ms()
+        waited_ms = now_ms - (epoch_ms(entries[-1].timestamp) or now_ms)
+        view = replace(view, duration_s=view.duration_s + max(0, waited_ms) / 1000)
     return render(
         "task.html",
         task=view,

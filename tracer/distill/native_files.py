@@ -14,13 +14,12 @@ import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 import orjson
 
+from tracer import clock
 from tracer.errors import NotFoundError, PmError, TraceError
 from tracer.json_values import clean_json
 
@@ -33,8 +32,6 @@ _MAX_VALUES: Final = 400_000
 DENSE_FROM: Final = 1 << 20
 _LONGEST_ID: Final = 200
 _LAST_MS: Final = 253_402_300_799_999
-# Milliseconds of each `:SS`: looking up is faster than converting.
-_SECONDS: Final = {f":{second:02d}": second * 1000 for second in range(60)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,36 +154,11 @@ def short_id(value: str) -> str:
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@lru_cache(maxsize=64)
-def _minute(text: str) -> int:
-    """Milliseconds at the beginning of a minute; neighbouring records share it."""
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1000
-
-
 def epoch_ms(value: Any) -> int | None:
     """Milliseconds since 1970 UTC of an ISO 8601 text (without a zone: UTC) or a number of milliseconds."""
     if type(value) is str:
-        if len(value) == 24:  # as all three write it
-            second, fraction = _SECONDS.get(value[16:19]), value[20:23]
-            if (
-                second is not None
-                and value[19] == "."
-                and value[23] == "Z"
-                and fraction.isascii()
-                and fraction.isdigit()
-            ):
-                try:
-                    exact = _minute(value[:16]) + second + int(fraction)
-                except ValueError:
-                    return None
-                return exact if exact >= 0 else None
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        value = round(moment.timestamp() * 1000)
+        moment = clock.epoch_ms(value)
+        return moment if moment is not None and 0 <= moment <= _LAST_MS else None
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LAST_MS:
         return int(value)
     return None

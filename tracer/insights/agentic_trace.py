@@ -5,15 +5,14 @@ Reading is total and bounded: a line that is no object, is too long or has anoth
 
 from __future__ import annotations
 
-import calendar
 import json
-import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
+from tracer.clock import epoch_ms
 from tracer.errors import NotFoundError
 from tracer.facts import Entry, FinalSummary, LlmResponse, QualityJudgment, fact_in
 
@@ -167,10 +166,8 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 
 def _seconds(stamp: object) -> int | None:
-    try:
-        return calendar.timegm(time.strptime(str(stamp)[:19], "%Y-%m-%dT%H:%M:%S"))
-    except ValueError:
-        return None
+    moment = epoch_ms(str(stamp))
+    return None if moment is None else moment // 1000
 
 
 def task_run(task_id: str, entries: Sequence[Entry]) -> Trace:

@@ -8,12 +8,11 @@ escapes them.
 from __future__ import annotations
 
 import re
-from calendar import timegm
 from typing import Any, Final, Literal, cast
 
 import orjson
 
-from tracer import facts
+from tracer import clock, facts
 from tracer.names import BAD_STATUSES, PACK_EVENTS
 from tracer.rows.row import NO_GROUP, Family, Group, Head
 from tracer.verification import unverified_in, unverified_text
@@ -32,7 +31,6 @@ _TRACEPACK: Final = re.compile(
 _AGENTIC: Final = re.compile(rb'\{"type":"(meta|thought|message|tool|error)","ts":' + _STRING + rb",")
 _CAPTURE: Final = re.compile(rb'\{"event_id":' + _STRING + rb',"seq":\d+,"ts_ms":(\d{1,17}),"type":' + _STRING + rb",")
 _AGENTIC_TYPES: Final = frozenset({"meta", "thought", "message", "tool", "error"})
-_ISO: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)?")
 
 
 def head_of(head: bytes) -> Head | None:
@@ -103,14 +101,7 @@ def epoch_ms(time: str) -> int | None:
     """Milliseconds since 1970 of a stored time (ISO text taken as UTC, or digits); None where it is neither."""
     if time.isdecimal():
         return int(time) if len(time) <= 17 else None
-    found = _ISO.fullmatch(time)
-    if found is None:
-        return None
-    year, month, day, hour, minute, second = (int(part) for part in found.groups()[:6])
-    if not (1 <= month <= 12 and 1 <= day <= 31):
-        return None
-    fraction = (found.group(7) or "").ljust(3, "0")[:3]
-    return timegm((year, month, day, hour, minute, second)) * 1000 + int(fraction)
+    return clock.epoch_ms(time)
 
 
 def _text(escaped: bytes) -> str:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from collector.client.events import checked_drafts, read_events
 from collector.client.send import Sending, send_spool
-from collector.client.spool import Kept, Spool, find_spool, list_spools, prune_sent, sent_before, unsent
+from collector.client.spool import Spool, find_spool, list_spools, prune_sent, sent_before, unsent
 from collector.intake.parse import refusal
 from collector.recorder.begin import begin_capture, check_store, create_request, open_repository
 from collector.recorder.consent import Consent
@@ -43,7 +43,9 @@ def prune(context: Context, arguments: Namespace) -> None:
         chosen = prune_sent(context.state_root, chosen)
     for kept in chosen:
         ago = age_text(now_epoch_ms() - kept.sent_at_ms)
-        output.line(f"{kept.spool.trace_id[:8]}  sent {ago:>6} ago  {size_text(kept.size):>9}  {_title(kept)}")
+        output.line(
+            f"{kept.spool.trace_id[:8]}  sent {ago:>6} ago  {size_text(kept.size):>9}  {one_line(kept.spool.title, 50)}"
+        )
     freed = sum(kept.size for kept in chosen)
     waiting = unsent(context.state_root)
     verb = "deleted here" if arguments.yes else "would go"
@@ -98,11 +100,6 @@ def _kept_ms(context: Context) -> int | None:
         ) from error
 
 
-def _title(kept: Kept) -> str:
-    bug = kept.spool.header.get("request", {}).get("task", {}).get("bug_report", {})
-    return one_line(str(bug.get("title") or ""), 50)
-
-
 async def new(context: Context, arguments: Namespace) -> None:
     if arguments.trace_id and not UUID.fullmatch(arguments.trace_id.lower()):
         raise UsageError(f"{arguments.trace_id!r} is no UUID", next_step="leave --trace-id out to get a new one")
@@ -134,7 +131,7 @@ async def new(context: Context, arguments: Namespace) -> None:
         context.output.note("kept here; pm capture append sends it")
     else:
         await send_now(context, arguments, spool)
-    context.output.result("capture new", {"trace_id": spool.trace_id, **spool_state(spool)})
+    context.output.result("capture new", {"trace_id": spool.trace_id, **spool.state()})
 
 
 def _checked(model: type[Model], value: object) -> Model:
@@ -166,7 +163,7 @@ async def append(context: Context, arguments: Namespace) -> None:
             taken = len(spool.append_held(list(checked_drafts(events, spool, redactor=redactor))))
         context.output.line(f"{count_text(taken, 'event')} taken")
     sending = None if arguments.offline else await send_now(context, arguments, spool)
-    fields = {"trace_id": spool.trace_id, "taken": taken, **spool_state(spool), **_sent_fields(sending)}
+    fields = {"trace_id": spool.trace_id, "taken": taken, **spool.state(), **_sent_fields(sending)}
     context.output.result("capture append", fields)
 
 
@@ -176,7 +173,7 @@ async def finalize(context: Context, arguments: Namespace) -> None:
         state = _json_file(context, arguments.final_state) if arguments.final_state else None
         spool.close(_checked_state(state, spool, context))
     sending = None if arguments.offline else await send_now(context, arguments, spool)
-    fields = {"trace_id": spool.trace_id, **spool_state(spool), **_sent_fields(sending)}
+    fields = {"trace_id": spool.trace_id, **spool.state(), **_sent_fields(sending)}
     context.output.result("capture finalize", fields)
 
 
@@ -317,27 +314,14 @@ def _remote_line(trace: Mapping[str, Any]) -> str:
 
 
 def _listed(spool: Spool) -> dict[str, Any]:
-    bug = spool.header.get("request", {}).get("task", {}).get("bug_report", {})
     return {
         "trace_id": spool.trace_id,
-        "title": str(bug.get("title") or ""),
+        "title": spool.title,
         "created_at_ms": int(spool.header.get("created_at_ms") or 0),
         "kind": str(spool.header.get("kind") or "client"),
         "server": str(spool.header.get("server") or ""),
-        **spool_state(spool),
+        **spool.state(),
     }
-
-
-def spool_state(spool: Spool) -> dict[str, Any]:
-    """What is in the spool and what of it the collector has. `state`: recording, paused, open, closed, sent."""
-    sent, last = spool.sent, spool.last_event()
-    if spool.recorder is not None:
-        state = "paused" if spool.paused else "recording"
-    elif sent.finalized:
-        state = "sent"
-    else:
-        state = "open" if spool.final is None else "closed"
-    return {"state": state, "events": last, "sent": min(sent.seq, last), "finalized": sent.finalized}
 
 
 def _sent_fields(sending: Sending | None) -> dict[str, Any]:

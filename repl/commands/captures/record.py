@@ -23,7 +23,7 @@ from collector.recorder.session import RECORDING, close_interrupted, record_sess
 from collector.recorder.shell_marks import Shell, find_shell
 from collector.recorder.watcher import left_out_by
 from collector.recorder.writer import Acts, ScribeOptions
-from repl.commands.captures.capture import prune_by_itself, send_now, spool_state
+from repl.commands.captures.capture import prune_by_itself, send_now
 from repl.commands.captures.consent import (
     ask_yes,
     bug_from,
@@ -100,7 +100,7 @@ async def record_into(
         )
         raise ended.failed
     await _after(context, arguments, spool)
-    context.output.result("record", {"trace_id": spool.trace_id, "shell_status": ended.status, **spool_state(spool)})
+    context.output.result("record", {"trace_id": spool.trace_id, "shell_status": ended.status, **spool.state()})
 
 
 def _greet(context: Context, spool: Spool, greet: str, *, live: bool) -> None:
@@ -266,7 +266,7 @@ def pause(context: Context, _arguments: Namespace) -> None:
     spool = _running(context)
     spool.pause(on=True)
     context.output.line(f"paused {spool.trace_id[:8]}: nothing is recorded until pm record resume")
-    context.output.result("record pause", {"trace_id": spool.trace_id, **spool_state(spool)})
+    context.output.result("record pause", {"trace_id": spool.trace_id, **spool.state()})
 
 
 async def resume(context: Context, arguments: Namespace) -> None:
@@ -276,7 +276,7 @@ async def resume(context: Context, arguments: Namespace) -> None:
             raise ConflictError("the recording is not paused", next_step="pm record status")
         running.pause(on=False)
         context.output.line(f"recording {running.trace_id[:8]} again; edits made meanwhile count as one each")
-        context.output.result("record resume", {"trace_id": running.trace_id, **spool_state(running)})
+        context.output.result("record resume", {"trace_id": running.trace_id, **running.state()})
         return
     spool = _chosen(context, arguments)
     if spool.sent.finalized:
@@ -299,16 +299,17 @@ def stop(context: Context, _arguments: Namespace) -> None:
 
 def status(context: Context, arguments: Namespace) -> None:
     spool = _chosen(context, arguments)
-    state = spool_state(spool)
-    title = spool.header["request"]["task"]["bug_report"]["title"]
-    context.output.line(escape(f"{spool.trace_id}  {state['state']}  {title}"))
+    state = spool.state()
+    context.output.line(escape(f"{spool.trace_id}  {state['state']}  {spool.title}"))
     address = server_address(context, arguments, spool)
     context.output.line(f"  {count_text(state['events'], 'event')}, {state['sent']} of them at {address}")
     link = spool.folder / LINK
     socket = str(link.resolve()) if spool.recorder is not None and link.is_socket() else None
     if state["state"] == "open":
         context.output.line("  cut off before its end: pm record resume goes on, pm record upload sends it")
-    context.output.result("record status", {"trace_id": spool.trace_id, "title": title, "socket": socket, **state})
+    context.output.result(
+        "record status", {"trace_id": spool.trace_id, "title": spool.title, "socket": socket, **state}
+    )
 
 
 def preview(context: Context, arguments: Namespace) -> None:
@@ -335,7 +336,7 @@ async def upload(context: Context, arguments: Namespace) -> None:
             context.output.note(f"{spool.trace_id[:8]} was cut off: closed as the files are now")
     sending = await send_now(context, arguments, spool)
     sent = {"accepted": sending.accepted, "duplicates": sending.duplicates}
-    context.output.result("record upload", {"trace_id": spool.trace_id, **sent, **spool_state(spool)})
+    context.output.result("record upload", {"trace_id": spool.trace_id, **sent, **spool.state()})
 
 
 def profile(context: Context, arguments: Namespace) -> None:
@@ -364,7 +365,7 @@ def discard(context: Context, arguments: Namespace) -> None:
     spool = find_spool(context.state_root, arguments.trace)
     if spool.recorder is not None:
         raise ConflictError(f"{spool.trace_id[:8]} is being recorded", next_step="pm record stop")
-    state = spool_state(spool)
+    state = spool.state()
     left = state["events"] - state["sent"]
     if not context.arguments.yes and not can_ask(context):
         why = f"of its events {left} are only here"

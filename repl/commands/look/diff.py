@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 from repl.context import Context
 from repl.present.blocks import Block
@@ -15,43 +15,20 @@ from tracer.blobs import DirectoryBlobs
 from tracer.errors import NotFoundError
 from tracer.facts import Entry, FinalSummary, LlmResponse
 from tracer.journal.reading import scan
+from tracer.unified_diff import in_columns, kinds_of_lines
 
 
 def side_by_side(diff: bytes, output: Output) -> list[str]:
     """Old on the left, new on the right, in the terminal's width (160 columns elsewhere)."""
     half = max(((output.columns or 160) - 3) // 2, 20)
-    lines: list[str] = []
-    removed: list[str] = []
-    added: list[str] = []
+    style: dict[str, Callable[[str], str]] = {"file": output.bold, "place": output.dim, "note": str}
+    return [
+        style[kind](left or "") if kind in style else _pair(left or "", right or "", _MARKS[kind], half)
+        for kind, left, right in in_columns(kinds_of_lines(_lines(diff)))
+    ]
 
-    def flush() -> None:
-        for index in range(max(len(removed), len(added))):
-            left = removed[index] if index < len(removed) else ""
-            right = added[index] if index < len(added) else ""
-            mark = "|" if left and right else "<" if left else ">"
-            lines.append(_pair(left, right, mark, half))
-        removed.clear()
-        added.clear()
 
-    in_hunk = False
-    for line in _lines(diff):
-        if line.startswith("diff ") or (not in_hunk and line[:4] in {"--- ", "+++ ", "new ", "dele", "inde"}):
-            flush()
-            in_hunk = False
-            lines.append(output.bold(line))
-        elif line.startswith("@@"):
-            flush()
-            in_hunk = True
-            lines.append(output.dim(line))
-        elif line.startswith("-"):
-            removed.append(line[1:])
-        elif line.startswith("+"):
-            added.append(line[1:])
-        else:
-            flush()
-            lines.append(_pair(line[1:], line[1:], " ", half) if in_hunk else line)
-    flush()
-    return lines
+_MARKS: Final = {"same": " ", "removed": "<", "added": ">", "changed": "|"}
 
 
 def _pair(left: str, right: str, mark: str, half: int) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from repl.present.changed_files import files_text
 from repl.present.text import age_text, cost_text, one_line, spark_text, strip_text, width_cut
 from tracer.catalog.tasks import TaskRow, list_tasks
-from tracer.clock import now_epoch_ms, seconds_text, since_iso
+from tracer.clock import epoch_ms, now_epoch_ms, seconds_text, since_iso
 from tracer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
     more = f"{'verdicts':<10}  {'tokens':<8}  {'time':>9}  {'agent':<10}  " if wide else ""
     lines = [f"  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  {more}title"]
     for row in rows:
-        age = age_text(now - epoch_ms_of(row.updated_at))
+        age = age_text(now - (epoch_ms(row.updated_at) or now))
         cost = cost_text(row.cost_usd).removeprefix("cost ")
         head = f"  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}  {cost:>9}  {age:>7}"
         if wide:
@@ -175,11 +174,3 @@ def next_steps(row: TaskRow, prefix: str = "pm ", *, changed: bool, allow: bool 
         case _:
             steps = [f"resume {short}", *review, f"trace {short}"]
     return "   ".join(prefix + step for step in steps)
-
-
-def epoch_ms_of(stamp: str) -> int:
-    """Milliseconds since 1970 of an ISO 8601 time in UTC; now where it is none."""
-    try:
-        return int(datetime.fromisoformat(f"{stamp[:19]}+00:00").timestamp()) * 1000
-    except ValueError:
-        return now_epoch_ms()

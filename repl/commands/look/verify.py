@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repl.context import Context
-from repl.present.text import escape
+from repl.present.text import count_text, escape
 from tracer.errors import TraceError, UsageError
 from tracer.journal.tracepack import find_session, read_session
 from tracer.journal.verify_trace import Finding, check_session, verify_trace
@@ -71,7 +71,7 @@ def _end(context: Context, damaged: list[Finding], fields: dict[str, Any], name:
         return 0
     first = damaged[0]
     error = TraceError(
-        f"{name}: {len(damaged)} finding{'' if len(damaged) == 1 else 's'} of damage",
+        f"{name}: {count_text(len(damaged), 'finding')} of damage",
         why=(f"line {first.line}: " if first.line else "") + first.text,
         next_step=f"an incomplete last line is moved aside by: pm resume {name}" if "incomplete" in first.text else "",
     )

@@ -7,10 +7,9 @@ from argparse import Namespace
 from collections.abc import Coroutine
 from typing import Any
 
-from repl.commands.look.tasks import epoch_ms_of
 from repl.context import Context
 from repl.present.text import count_text, one_line
-from tracer.clock import since_iso
+from tracer.clock import epoch_ms, since_iso
 from tracer.distill.locate.find import find_sessions, latest_session, session_at, session_named
 from tracer.distill.many import Outcome, distill_many, watch_sessions
 from tracer.distill.native import Distilled, NativeSession, Request
@@ -67,7 +66,7 @@ def _all(context: Context, arguments: Namespace, request: Request) -> None:
     project = request.project_root if arguments.project_root else None
     sessions = find_sessions(arguments.provider, project=project, environ=context.environ)
     if arguments.since:
-        since_ms = epoch_ms_of(since_iso(arguments.since))
+        since_ms = epoch_ms(since_iso(arguments.since)) or 0
         sessions = [session for session in sessions if session.modified_ms >= since_ms]
     if not sessions:
         raise NotFoundError("no native session found", next_step="`pm sessions` says where was searched")

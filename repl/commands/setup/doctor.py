@@ -113,7 +113,7 @@ def _config(context: Context) -> Check:
     files = [origin for row in settings.rows.values() if (origin := row.origin.where) and row.origin.layer != "flag"]
     used = len({name for name in files if name.endswith(".toml")})
     trusted = "folder trusted" if settings.trusted else "folder not trusted"
-    return Check("config", "ok", f"valid, {used} file{'' if used == 1 else 's'} in use, {trusted}")
+    return Check("config", "ok", f"valid, {count_text(used, 'file')} in use, {trusted}")
 
 
 def _tests(context: Context) -> Check:

@@ -10,7 +10,7 @@ from typing import Any
 
 from repl.commands.gate.gate import issue_line
 from repl.context import Context
-from repl.present.text import escape
+from repl.present.text import count_text, escape
 from runner.judging import check_paths
 from tracer.errors import NotAcceptedError, NotFoundError
 
@@ -41,13 +41,12 @@ async def check(context: Context, arguments: Namespace) -> int:
         "issues": list(verdict.issues),
         "unread": [{"path": path, "why": why} for path, why in report.unread],
     }
-    judged = f"{report.files} file{'' if report.files == 1 else 's'}" + (" and an answer" if answer is not None else "")
+    judged = count_text(report.files, "file") + (" and an answer" if answer is not None else "")
     if report.passed:
         context.output.line(f"{judged}: nothing found")
         context.output.result("check", fields)
         return 0
-    count = len(verdict.issues)
-    what = f"{count} place{'' if count == 1 else 's'} found in {judged}"
+    what = f"{count_text(len(verdict.issues), 'place')} found in {judged}"
     failed = next((str(result["id"]) for result in verdict.criteria_results if not result["passed"]), "Q2")
     error = NotAcceptedError(what, next_step=f"pm criteria explain {failed}")
     context.output.note(f"{what}; {error.next_step} says what is looked for")

@@ -9,15 +9,13 @@ from typing import Any, ClassVar, Final, Literal
 
 import orjson
 from rich.segment import Segment
-from rich.style import Style
 from textual.events import Resize
-from textual.geometry import Size
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
 from repl.present.cells import matches_in, shown, wrap
+from repl.screen.line_view import LineView
 from repl.screen.trace.timeline import painted
 from tracer.clock import from_epoch_ms
 from tracer.rows.row import Decoded, Row
@@ -213,9 +211,10 @@ def _subtask(part: dict[str, Any], width: int) -> Iterator[Line]:
 _SPECIAL: Final = {"criteria_results": _criterion, "issues": _issue, "subtasks": _subtask}
 
 
-class Detail(ScrollView, can_focus=True, inherit_bindings=False):
+class Detail(LineView, inherit_bindings=False):
     """Shows `row` with its decoded line; empty until `show` is called."""
 
+    STYLE_PREFIX = "detail"
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "detail--title", "detail--key", "detail--dim", "detail--good", "detail--bad", "detail--fold", "detail--hit",
     }  # fmt: skip
@@ -258,8 +257,11 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
             self._lines = detail_lines(
                 self.row, self.decoded, width=self._width, mode=self.mode, unfolded=self.unfolded
             )
-        self.virtual_size = Size(0, len(self._lines))
-        self.refresh()
+        self.lines_changed()
+
+    @override
+    def line_count(self) -> int:
+        return len(self._lines)
 
     def on_resize(self, _event: Resize) -> None:
         if self.scrollable_content_region.width != self._width:
@@ -285,18 +287,8 @@ class Detail(ScrollView, can_focus=True, inherit_bindings=False):
         return "\n".join(line.text for line in self._lines)
 
     @override
-    def render_line(self, y: int) -> Strip:
-        width, base = self.scrollable_content_region.width, self.rich_style
-        number = y + self.scroll_offset.y
-        if number >= len(self._lines):
-            return Strip.blank(width, base)
+    def line(self, number: int, width: int) -> Strip:
         line = self._lines[number]
-        style = self._style(line.tone) if line.tone else None
-        strip = Strip([Segment(line.text, style)])
+        strip = Strip([Segment(line.text, self.tone(line.tone) if line.tone else None)])
         spans = matches_in(line.text, self.needle)
-        if spans:
-            strip = Strip(painted(strip, spans, self._style("hit")))
-        return strip.adjust_cell_length(width).apply_style(base)
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"detail--{name}", partial=True)
+        return Strip(painted(strip, spans, self.tone("hit"))) if spans else strip

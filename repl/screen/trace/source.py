@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from repl.present.cells import shown
-from repl.present.text import cost_text, tokens_text
+from repl.present.text import cost_text, count_text, tokens_text
 from tracer.clock import seconds_text
 from tracer.rows.digest import Digest, Totals
 from tracer.rows.filters import Filter
@@ -340,7 +340,7 @@ def _middle(totals: Totals) -> list[str]:
     status = shown(totals.status) or (f"unfinished after {shown(totals.last_event)}" if totals.last_event else "")
     parts = [status]
     if totals.iterations:
-        parts.append(f"{totals.iterations} iteration{'' if totals.iterations == 1 else 's'}")
+        parts.append(count_text(totals.iterations, "iteration"))
     if totals.judgments:
         last = totals.judgments[-_SHOWN_JUDGMENTS:]
         more = f"{totals.judged - len(last)} more, " if totals.judged > len(last) else ""
@@ -349,10 +349,10 @@ def _middle(totals: Totals) -> list[str]:
 
 
 def follow_text(*, following: bool, waiting: int) -> str:
-    """`FOLLOW`, `+12 facts (end to follow)`, or nothing."""
+    """`FOLLOW`, `+12 events (end to follow)`, or nothing."""
     if following:
         return "FOLLOW"
-    return f"+{waiting:,} event{'' if waiting == 1 else 's'} (end to follow)" if waiting > 0 else ""
+    return f"+{count_text(waiting, 'event')} (end to follow)" if waiting > 0 else ""
 
 
 def filter_text(model: TraceModel) -> str:
@@ -361,7 +361,7 @@ def filter_text(model: TraceModel) -> str:
     torn = f"   line {count} incomplete ({model.file.torn:,} bytes)" if model.file.torn else ""
     grouping = "" if model.file.index.runs_whole else "   too many groups: shown flat"
     if model.scan is None:
-        return f"filter: none   {count:,} event{'' if count == 1 else 's'}{torn}{grouping}"
+        return f"filter: none   {count_text(count, 'event')}{torn}{grouping}"
     scan = model.scan
     going = f"   looking, {scan.done * 100 // max(count, 1)} %" if scan.done < count and not scan.full else ""
     full = "   stopped at the first matches" if scan.full else ""

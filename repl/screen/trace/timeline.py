@@ -12,14 +12,13 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual.events import Click
-from textual.geometry import Region, Size
-from textual.message import Message
+from textual.geometry import Size
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from typing_extensions import override
 
 from repl.present.cells import fit, matches_in, shown
+from repl.screen.line_view import CursorView
 from repl.screen.trace.source import TraceModel
 from tracer.clock import from_epoch_ms
 from tracer.rows.row import Group, Row
@@ -48,22 +47,15 @@ def relative_time(epoch_ms: int | None, first_ms: int | None) -> str:
     return f"{sign}{int(seconds // 3600)}h{int(seconds % 3600 // 60):02d}"
 
 
-class FactList(ScrollView, can_focus=True, inherit_bindings=False):
-    """The list. Posts `Moved` when the cursor comes to another row, by whomever it was moved."""
+class FactList(CursorView, inherit_bindings=False):
+    """The events of `model`, below the headers of their groups."""
 
+    STYLE_PREFIX = "fact-list"
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "fact-list--cursor", "fact-list--group", "fact-list--bad", "fact-list--good", "fact-list--dim",
         "fact-list--hit",
     }  # fmt: skip
-    cursor: reactive[int] = reactive(0, init=False)
     needle: reactive[str] = reactive("", init=False)
-
-    class Moved(Message):
-        """The cursor is on another row."""
-
-        def __init__(self, index: int) -> None:
-            super().__init__()
-            self.index = index
 
     def __init__(self, model: TraceModel, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own word
         super().__init__(id=id)
@@ -80,31 +72,16 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
             self.cursor = count - 1
         self.refresh()
 
-    def validate_cursor(self, cursor: int) -> int:
-        return max(0, min(cursor, len(self.model.timeline) - 1))
-
-    def watch_cursor(self, old: int, new: int) -> None:
-        self.show_cursor()
-        self.draw_line(old - self.scroll_offset.y)
-        self.draw_line(new - self.scroll_offset.y)
-        self.post_message(self.Moved(new))
+    @override
+    def line_count(self) -> int:
+        return len(self.model.timeline)
 
     def watch_needle(self) -> None:
         self.refresh()
 
-    def show_cursor(self) -> None:
-        self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
-
-    def draw_line(self, y: int) -> None:
-        if 0 <= y < self.size.height:
-            self.refresh(Region(0, y, self.size.width, 1))
-
     def on_click(self, event: Click) -> None:
-        inside = event.get_content_offset(self)
-        if inside is None:
-            return
-        index = inside.y + self.scroll_offset.y
-        if index >= len(self.model.timeline):
+        index = self.clicked(event)
+        if index is None:
             return
         item = self.model.timeline.item(index)
         self.cursor = index
@@ -146,55 +123,39 @@ class FactList(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = index
 
     @override
-    def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        index = y + self.scroll_offset.y
-        base = self.rich_style
+    def line(self, number: int, width: int) -> Strip:
         try:
-            item = self.model.timeline.item(index)
+            item = self.model.timeline.item(number)
             segments = self._group(item.group, item.run) if item.position is None else self._fact(item.position, width)
         except (IndexError, OSError):
-            return Strip.blank(width, base)
-        here = index == self.cursor
-        line = Strip([Segment(">" if here else " "), *segments]).adjust_cell_length(width)
-        if here:
-            line = Strip([Segment(line.text)], width).apply_style(self._style("cursor"))
-        elif self.needle:
-            line = self._highlit(line)
-        return line.apply_style(base)
-
-    def _style(self, name: str) -> Style:
-        return self.get_component_rich_style(f"fact-list--{name}", partial=True)
+            return Strip.blank(width)
+        line = Strip([Segment(">" if number == self.cursor else " "), *segments]).adjust_cell_length(width)
+        spans = matches_in(line.text, self.needle)
+        return Strip(painted(line, spans, self.tone("hit")), line.cell_length) if spans else line
 
     def _group(self, group: Group, run: int) -> list[Segment]:
         folded = group in self.model.timeline.folded
         count = f"  {self.model.timeline.run_length(run):,} events" if folded else ""
-        return [Segment(f"{'>' if folded else 'v'} {group_name(group)}{count}", self._style("group"))]
+        return [Segment(f"{'>' if folded else 'v'} {group_name(group)}{count}", self.tone("group"))]
 
     def _fact(self, position: int, width: int) -> list[Segment]:
         row = self.model.row(position)
         number = "    ·" if row.seq is None else f"{row.seq:>5}"
         if row.kind != "fact":
-            return [Segment(f"{number} ? ", self._style("bad")), Segment(fit(shown(row.summary), max(width - 9, 0)))]
+            return [Segment(f"{number} ? ", self.tone("bad")), Segment(fit(shown(row.summary), max(width - 9, 0)))]
         first = self.model.first_ms
         when = f"{relative_time(row.epoch_ms, first):<8}"
         tone = {"x": "bad", "v": "good", "": "dim"}[row.mark]
         event = fit(shown(row.event), _EVENT_CELLS)
         left = [
-            Segment(f"{number} "), Segment(f"{when} ", self._style("dim")),
-            Segment(f"{row.mark or ' '} ", self._style(tone)),
-            Segment(event, self._style(tone) if row.mark else None),
+            Segment(f"{number} "), Segment(f"{when} ", self.tone("dim")),
+            Segment(f"{row.mark or ' '} ", self.tone(tone)),
+            Segment(event, self.tone(tone) if row.mark else None),
         ]  # fmt: skip
         room = width - 18 - _EVENT_CELLS - 1
         if room > 3:
-            left.append(Segment(" " + fit(shown(row.summary), room - 1), self._style("dim")))
+            left.append(Segment(" " + fit(shown(row.summary), room - 1), self.tone("dim")))
         return left
-
-    def _highlit(self, line: Strip) -> Strip:
-        spans = matches_in(line.text, self.needle)
-        if not spans:
-            return line
-        return Strip(list(painted(line, spans, self._style("hit"))), line.cell_length)
 
 
 def painted(line: Strip, spans: list[tuple[int, int]], style: Style) -> list[Segment]:

@@ -291,6 +291,19 @@ def test_a_file_whose_name_is_no_text_is_left_out_and_told() -> None:
     assert told.notes == ("left out: 'caf\\\\xe9.py': its name is no text",)
 
 
+def test_an_event_whose_time_is_damaged_is_taken_without_it() -> None:
+    entries = [
+        entry_of(time, event, "s", "task-001", data)
+        for time, event, data in (
+            ("2026-01-02T03:04:05.029Z", "USER_REQUEST", {"prompt": "do"}),
+            ("soon", "LLM_RESPONSE", {"output": "done", "status": "COMPLETE"}),
+            ("2026-01-02T03:04:06.000Z", "FINAL_SUMMARY", {"status": "COMPLETE"}),
+        )
+    ]
+    told = imported_task(entries, consent={}, read_blob=lambda _id: None, base=lambda _path: UNKNOWN)
+    assert [event["ts_ms"] for event in told.events] == [0]
+
+
 def test_a_command_that_only_names_a_test_runner_is_no_test_run(tmp_path: Path) -> None:
     commands = ("pip install pytest", "cd app && python -m pytest -q", "make && make test", "grep -rn pytest .")
     items = [

@@ -6,14 +6,12 @@ of a file is kept, and a hunk applies exactly where it says or not at all: fuzz 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from tracer.errors import TraceError
-from tracer.unified_diff import ended, split_lines, unified_diff
+from tracer.unified_diff import HunkHeader, ended, hunk_header, split_lines, unified_diff
 
-_HUNK: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
 _NOTHING: Final = b"/dev/null"
 
 
@@ -24,11 +22,7 @@ class PatchError(TraceError):
 class Hunk(NamedTuple):
     """One hunk. `lines` are (mark, line): the mark is blank, minus or plus; a line keeps the newline it has."""
 
-    old_start: int
-    old_count: int
-    new_start: int
-    new_count: int
-    section: bytes
+    header: HunkHeader
     lines: tuple[tuple[bytes, bytes], ...]
 
     def side(self, mark: bytes) -> tuple[bytes, ...]:
@@ -133,12 +127,11 @@ def _plain(name: bytes) -> bytes:
 
 
 def _read_hunk(lines: Sequence[bytes], at: int) -> tuple[Hunk, int]:
-    match = _HUNK.fullmatch(lines[at])
-    if match is None:
+    header = hunk_header(lines[at])
+    if header is None:
         raise PatchError("a hunk header cannot be read", why=f"line {at + 1} of the patch")
-    old_start, old_count, new_start, new_count = (int(part) if part is not None else 1 for part in match.groups()[:4])
     first, body = at, []
-    old_left, new_left = old_count, new_count
+    old_left, new_left = header.old_count, header.new_count
     at += 1
     while old_left > 0 or new_left > 0:
         if at >= len(lines):
@@ -156,7 +149,7 @@ def _read_hunk(lines: Sequence[bytes], at: int) -> tuple[Hunk, int]:
         body.append((mark, line))
     if old_left < 0 or new_left < 0:
         raise PatchError("a hunk has other lines than its header says", why=f"the one at line {first + 1} of the patch")
-    return Hunk(old_start, old_count, new_start, new_count, match[5].rstrip(b"\n"), tuple(body)), at
+    return Hunk(header, tuple(body)), at
 
 
 def apply_patch(content: bytes | None, patch: FilePatch) -> bytes | None:
@@ -165,16 +158,16 @@ def apply_patch(content: bytes | None, patch: FilePatch) -> bytes | None:
         raise PatchError("a binary patch holds no content", why="the diff only says that the file differs")
     if patch.creates and content:
         raise PatchError("the patch makes a file that is already there")
-    if content is None and not patch.creates and any(hunk.old_count for hunk in patch.hunks):
+    if content is None and not patch.creates and any(hunk.header.old_count for hunk in patch.hunks):
         raise PatchError("the patch changes a file that is not there")
     lines = split_lines(content or b"")
     out: list[bytes] = []
     at = 0
     for number, hunk in enumerate(patch.hunks, 1):
-        start = hunk.old_start - 1 if hunk.old_count else hunk.old_start
+        start = hunk.header.old_start - bool(hunk.header.old_count)
         old = list(hunk.side(b"-"))
         if start < at or lines[start : start + len(old)] != old:
-            raise PatchError("the patch does not fit", why=f"hunk {number} at line {hunk.old_start}")
+            raise PatchError("the patch does not fit", why=f"hunk {number} at line {hunk.header.old_start}")
         out += lines[at:start]
         out += hunk.side(b"+")
         at = start + len(old)
@@ -224,6 +217,6 @@ def write_patch(files: Iterable[FilePatch]) -> bytes:
     for file in files:
         parts += file.head
         for hunk in file.hunks:
-            parts.append(b"@@ -%d,%d +%d,%d @@%s\n" % (*hunk[:4], hunk.section))
+            parts.append(hunk.header.line())
             parts += (ended(mark + line) for mark, line in hunk.lines)
     return b"".join(parts)

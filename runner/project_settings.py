@@ -34,6 +34,13 @@ def json_object(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def package_scripts(package: str | bytes) -> dict[str, str]:
+    """The scripts of a package.json, by name."""
+    text = package if isinstance(package, str) else package.decode("utf-8", "replace")
+    scripts = json_object(text).get("scripts")
+    return {name: line for name, line in scripts.items() if isinstance(line, str)} if isinstance(scripts, dict) else {}
+
+
 def ini_section(text: str, tool: str) -> str:
     """The text of a tool's section of an INI file, empty where there is none."""
     found = re.search(rf"^\[(?:tool:)?{tool}[^\]]*\](.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Writes unified diffs as git does, and sets their lines in columns. Pure.
+"""Unified diffs as git writes them, and their lines in columns. Pure.
 
 Lines end at the byte newline alone, and a missing last newline is kept.
 """
@@ -6,16 +6,41 @@ Lines end at the byte newline alone, and a missing last newline is kept.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import islice, zip_longest
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from tracer.facts import FileCount
 
 _NO_NEWLINE: Final = b"\\ No newline at end of file\n"
 _MOST_LINES: Final = 4000
 _CONTEXT: Final = 3
+_HUNK: Final = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@([^\n]*)")
+
+
+class HunkHeader(NamedTuple):
+    """The line that a hunk begins with; of an empty range, the start is the line before it."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+    section: bytes = b""
+
+    def line(self) -> bytes:
+        """The line, with its newline."""
+        return b"@@ -%d,%d +%d,%d @@%s\n" % self
+
+
+def hunk_header(line: bytes) -> HunkHeader | None:
+    """What `line` says if a hunk begins with it."""
+    found = _HUNK.match(line)
+    if found is None:
+        return None
+    old, old_count, new, new_count, section = found.groups(b"1")
+    return HunkHeader(int(old), int(old_count), int(new), int(new_count), section)
 
 
 def split_lines(data: bytes) -> list[bytes]:
@@ -139,7 +164,7 @@ def _one_hunk(old: list[bytes], new: list[bytes]) -> Iterator[bytes]:
     gone, come = old[start : len(old) - end], new[start : len(new) - end]
     context = old[len(old) - end : len(old) - end + trail]
     counts = (start - first + len(gone) + trail, start - first + len(come) + trail)
-    yield b"@@ -%d,%d +%d,%d @@\n" % (first + bool(counts[0]), counts[0], first + bool(counts[1]), counts[1])
+    yield HunkHeader(first + bool(counts[0]), counts[0], first + bool(counts[1]), counts[1]).line()
     for mark, lines in ((b" ", old[first:start]), (b"-", gone), (b"+", come), (b" ", context)):
         for line in lines:
             yield ended(mark + line)

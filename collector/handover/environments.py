@@ -24,12 +24,13 @@ from collector.final.qa_facts import fold_qa
 from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
-from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, scripts_of, steering_of
+from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, steering_of
 from collector.qa.sandbox.script import WORKSPACE
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
 from runner.checks.harness import is_harness, looks_pattern, never_unequal_pattern, protected_pattern
 from runner.gate.file_roles import is_test_file
+from runner.project_settings import package_scripts
 from tracer.capture.document import Qa, Task
 from tracer.capture.fields import is_git_folder
 from tracer.clock import from_epoch_ms
@@ -215,10 +216,10 @@ async def _measure(made: Environment) -> dict[str, Any]:
     """What the verifier goes by."""
     profile = made.profile
     steering = "|".join(f"^{re.escape(path)}$" for path in sorted(steering_of(profile["commands"])))
-    scripts = scripts_of(await made.code.read_tree(made.checkout.tested_base, ("package.json",)))
+    package = await made.code.read_tree(made.checkout.tested_base, ("package.json",))
     fixed = made.proof["fail_to_pass"]
     failing = await made.code.failing(made.checkout.tested_base, made.checkout.tests, fixed=fixed)
-    run = alone(profile["commands"], tuple(failing), scripts=scripts)
+    run = alone(profile["commands"], tuple(failing), scripts=package_scripts(package.get("package.json", b"")))
     return {
         "fail_to_pass": list(fixed),
         "pass_to_pass": list(made.pass_to_pass),

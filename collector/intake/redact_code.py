@@ -150,7 +150,7 @@ class TraceMap:
 
     def _hunk(self, hunk: Hunk) -> Iterable[bytes]:
         old, new = (self.content(b"".join(hunk.side(mark))) for mark in (b"-", b"+"))
-        yield b"@@ -%d,%d +%d,%d @@%s\n" % (*hunk[:4], self.content(hunk.section))
+        yield hunk.header._replace(section=self.content(hunk.header.section)).line()
         old_lines, new_lines = iter(split_lines(old)), iter(split_lines(new))
         for mark, _ in hunk.lines:
             if mark == b" ":

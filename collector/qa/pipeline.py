@@ -38,7 +38,6 @@ from collector.qa.profiles import (
     read_profile,
     recorded_profile,
     repository_profile,
-    scripts_of,
 )
 from collector.qa.runs import Progress, TestsStep, not_testable
 from collector.qa.sandbox.choose import SandboxChooser
@@ -48,6 +47,7 @@ from collector.qa.settings import QaSettings
 from collector.store.port import QaFact, TraceRow, TraceStore
 from runner.checks.harness import is_harness
 from runner.gate.file_roles import is_test_file
+from runner.project_settings import package_scripts
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import Runner
 from tracer.clock import monotonic, new_id, now_epoch_ms
@@ -291,7 +291,8 @@ class _Run:
         origin, approved = await self._profile(files.get(PROFILE_FILE))
         plan = self._asked
         if not isinstance(plan, Refusal):
-            plan = plan_of(plan, self._settings.lists, scripts=scripts_of(files), approved=approved)
+            scripts = package_scripts(files.get("package.json", b""))
+            plan = plan_of(plan, self._settings.lists, scripts=scripts, approved=approved)
         if isinstance(plan, Refusal):
             approve = "; an operator approves it: pm capture qa TRACE --profile recorded (or repository, or a file)"
             return plan._replace(detail=plan.detail + approve) if plan.reason == "policy" else plan

@@ -17,7 +17,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import orjson
 from pydantic import JsonValue, ValidationError
 
 from collector.qa.sandbox.script import WORKSPACE
@@ -118,15 +117,6 @@ def alone(
     """The commands for these test files alone, and how they are started; None where no runner can be told."""
     texts = [text for each in commands if (text := narrowed(each, files, scripts=scripts)) is not None]
     return (tuple(texts), _started(texts, scripts).command) if texts else None
-
-
-def scripts_of(files: Mapping[str, bytes]) -> dict[str, str]:
-    """The scripts of package.json."""
-    try:
-        found = orjson.loads(files.get("package.json", b"{}")).get("scripts")
-    except (ValueError, AttributeError):
-        return {}
-    return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, dict) else {}
 
 
 _USUAL: Final[Mapping[Any, Mapping[str, Any]]] = tomllib.loads(

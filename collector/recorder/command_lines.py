@@ -6,17 +6,16 @@ exit code that the shell reports is the test's own depends on where the test sta
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from runner.project_settings import package_scripts
 from tracer.capture.wire import Runner
 
 Standing = Literal["line", "pipe", "zero_only", "unknown"]
@@ -55,8 +54,6 @@ _SEARCHERS: Final = frozenset(_WORDS["searchers"])
 _COMMITTERS: Final = frozenset(_WORDS["committers"])
 _NO_COMMIT: Final = frozenset(_WORDS["no_commit"])
 _OURS: Final = frozenset(_WORDS["ours"])
-# The grammar's scanner gives every character to isdigit(), which crashes on large ones: it sees letters instead.
-_AS_ASCII: Final = bytes(range(128)) + b"x" * 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +128,7 @@ def target_lines(folder: str, program: str, target: str) -> str:
         except OSError:
             continue
         if manager:
-            return _script(text, target)
+            return package_scripts(text).get(target, "")
         if not target and (first := _FIRST_GOAL.search(text)) is not None:
             target = first["set"] or first["first"]
         begins = rf"^@?{re.escape(target)}(?![\w.-])[^:\n]*::?(?!=)(?P<needed>[^;#\n]*)(?:;(?P<beside>[^\n]*))?[^\n]*\n"
@@ -144,14 +141,6 @@ def target_lines(folder: str, program: str, target: str) -> str:
         lines = "\n".join([*needed, rule["beside"] or "", below])
         return re.sub(r"\$[({]([\w.-]+)[)}]", lambda found: values.get(found[1], found[0]), lines)  # noqa: B023 - done here
     return ""
-
-
-def _script(package: str, name: str) -> str:
-    try:
-        found = json.loads(package)["scripts"][name]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return found if isinstance(found, str) else ""
 
 
 def _targets(base: str, rest: Sequence[str]) -> list[str]:
@@ -244,8 +233,14 @@ def _without_values(base: str, rest: Sequence[str], table: Mapping[str, frozense
 
 def _commands(text: str) -> Iterator[tuple[list[str], Standing, int]]:
     """Every simple command of the line, outside substitutions: words without prefixes, standing, place in its pipe."""
+    from runner.gate.languages import by_name  # 10 ms for both, with the first command
+    from runner.gate.source import parse
+
     original = text.encode("utf-8", "replace")
-    tree = _parser().parse(original.translate(_AS_ASCII))
+    shell = by_name("bash")
+    tree = parse(shell, original) if shell is not None else None
+    if tree is None:
+        return
     last = next((child for child in reversed(tree.root_node.named_children) if child.type != "comment"), None)
     waiting = [tree.root_node]
     found = []
@@ -345,11 +340,3 @@ def _is_harmless(node: Any, original: bytes) -> bool:
         parts = node.named_children if node.type == "list" else node.named_children[:1]
         return all(_is_harmless(child, original) for child in parts)
     return node.type in {"variable_assignment", "variable_assignments", "declaration_command", "unset_command"}
-
-
-@cache
-def _parser() -> Any:
-    import tree_sitter  # 22 ms, with the first command
-    import tree_sitter_bash
-
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from collector.client.spool import Draft
 from collector.patches import make_patch, tree_patch
-from runner.workspace.git.repository import Git, GitError, parse_raw
+from runner.workspace.git.repository import Git, GitError, parse_batch, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of, text_of
 from tracer.redaction.marks import MARKER
 from tracer.unified_diff import quoted
@@ -243,11 +243,7 @@ class FileTracker:
         except (GitError, ValueError):
             return None
         files: list[tuple[str, str, bytes]] = []
-        at = 0
-        for path, mode, _ in listed:
-            begin = said.index(b"\n", at) + 1
-            data = said[begin : begin + int(said[at : begin - 1].rsplit(b" ", 1)[1])]
-            at = begin + len(data) + 1
+        for (path, mode, _), data in zip(listed, parse_batch(said), strict=True):
             if self._unfit(data):
                 left_out += 1
             else:

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.processes.bubblewrap import bubblewrap_command, probe
-from runner.processes.process_table import boot_id, entry_of
+from runner.processes.process_table import boot_id, start_of, still_runs
 from tracer.clock import short_token
 from tracer.errors import PmError
 
@@ -441,8 +441,7 @@ def _telling(folder: Path) -> Iterator[Path]:
 
 
 def _put_on_record(record: Path, own: Path) -> None:
-    me = entry_of(os.getpid())
-    facts = {"path": str(own), "boot": boot_id(), "owner": os.getpid(), "start": me.start if me else ""}
+    facts = {"path": str(own), "boot": boot_id(), "owner": os.getpid(), "start": start_of(os.getpid())}
     record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     record.write_text(json.dumps(facts), encoding="utf-8")
 
@@ -469,11 +468,11 @@ def remove_copies(state_dir: Path) -> None:
     for record in (state_dir / _FOLDER).glob("*.json"):
         try:
             facts = json.loads(record.read_bytes())
-            own, owner = Path(str(facts["path"])), entry_of(int(facts["owner"]))
+            own, alive = Path(str(facts["path"])), still_runs(facts["owner"], facts["start"], boot=facts["boot"])
         except (OSError, ValueError, KeyError, TypeError):
             record.unlink(missing_ok=True)
             continue
-        if facts.get("boot") == boot_id() and owner is not None and owner.start == facts.get("start"):
+        if alive:
             continue
         if (
             own.name.startswith(_PREFIX)

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from runner.project_settings import json_object, toml_table
+from runner.project_settings import package_scripts, toml_table
 
 if TYPE_CHECKING:
     from runner.gate.criterion import CommandKind, NotVerified
@@ -161,19 +161,17 @@ _ESLINT = re.compile(r"\.eslintrc(?:\.\w+)?|eslint\.config\.[mc]?[jt]s")
 
 
 def _node(names: Collection[str], text: str) -> dict[CommandKind, str]:
-    package = json_object(text)
-    scripts = package.get("scripts", {})
-    scripts = scripts if isinstance(scripts, dict) else {}
+    scripts = package_scripts(text)
     runner = "pnpm" if "pnpm-lock.yaml" in names else "yarn" if "yarn.lock" in names else "npm"
     found: dict[CommandKind, str] = {}
-    if isinstance(scripts.get("test"), str) and not _NO_TEST.search(scripts["test"]):
+    if "test" in scripts and not _NO_TEST.search(scripts["test"]):
         found["test"] = f"{runner} test"
-    if isinstance(scripts.get("lint"), str):
+    if "lint" in scripts:
         found["lint"] = f"{runner} run lint"
     elif any("eslint" in name and _ESLINT.fullmatch(name) for name in names):
         found["lint"] = "npx --no-install eslint ."
     for script in ("typecheck", "type-check", "types", "tsc"):
-        if isinstance(scripts.get(script), str):
+        if script in scripts:
             found["typecheck"] = f"{runner} run {script}"
             break
     else:

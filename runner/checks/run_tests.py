@@ -14,7 +14,7 @@ from runner.checks.command_line import REPORTS_LEFT, plan_launch
 from runner.checks.report_formats import read_reports, shown_output
 from runner.checks.reports import CommandRun
 from runner.processes.command import ProcessResult
-from runner.project_settings import json_object
+from runner.project_settings import package_scripts
 
 KEEP_BYTES = 32 << 20
 """How much of its output a run must keep: some runners report there alone."""
@@ -66,12 +66,7 @@ async def run_tests(
 def scripts_of(tree: Path, package: bytes | None = None) -> dict[str, str]:
     """The scripts of the tree's package.json; `package` is read in its place."""
     text = package if package is not None else _read(tree / "package.json")
-    scripts = json_object((text or b"").decode("utf-8", "replace")).get("scripts")
-    return (
-        {str(name): line for name, line in scripts.items() if isinstance(line, str)}
-        if isinstance(scripts, dict)
-        else {}
-    )
+    return package_scripts(text or b"")
 
 
 def _left(tree: Path) -> dict[Path, int]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from runner.processes.process_table import boot_id, entry_of
+from runner.processes.process_table import boot_id, entry_of, start_of, still_runs
 from runner.processes.tree import ProcessTree, end_tree, tree_members
 from tracer.errors import RecordError
 
@@ -47,13 +47,12 @@ class ProcessRecord:
 
     def __init__(self, state_dir: Path, *, mark: str, label: str) -> None:
         self._path = state_dir / _FOLDER / f"{mark}.json"
-        owner = entry_of(os.getpid())
         self._facts: dict[str, Any] = {
             "mark": mark,
             "label": label,
             "boot": boot_id(),
             "owner": os.getpid(),
-            "owner_start": owner.start if owner else "",
+            "owner_start": start_of(os.getpid()),
             "pid": None,
             "start": "",
         }
@@ -112,10 +111,7 @@ async def end_orphans(state_dir: Path, *, grace_s: float = 2.0) -> list[Orphan]:
 
 
 def _alive(facts: dict[str, Any], pid_key: str, start_key: str) -> bool:
-    if facts["boot"] != boot_id() or not facts[pid_key]:
-        return False
-    entry = entry_of(int(facts[pid_key]))
-    return entry is not None and entry.start == facts[start_key]
+    return bool(facts[pid_key]) and still_runs(facts[pid_key], facts[start_key], boot=facts["boot"])
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -68,6 +68,17 @@ def entry_of(pid: int) -> ProcessEntry | None:
     return _entry_from_proc(pid) if uses_proc() else _snapshot_from_ps().get(pid)
 
 
+def start_of(pid: int) -> str:
+    """When the process with this id began; empty where there is none."""
+    entry = entry_of(pid)
+    return entry.start if entry is not None else ""
+
+
+def still_runs(pid: int, start: str, *, boot: str) -> bool:
+    """Whether the process that had this id and start time, in that boot of the machine, is still there."""
+    return boot == boot_id() and bool(start) and start_of(pid) == start
+
+
 def _entry_from_proc(pid: int) -> ProcessEntry | None:
     fields = _fields_from_proc(pid)
     if not fields or fields[0] in {b"Z", b"X"}:

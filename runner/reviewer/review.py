@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from runner.gate.criterion import ChangedFile, Evidence, Finding, Models, NotVerified, Question, at, finding_of
 from runner.reviewer.fence import Fence, cut_middle, fair_shares, plain_line
-from tracer.unified_diff import quoted
+from tracer.unified_diff import hunk_header, quoted
 
 REVIEW_HEADLINE: Final = "Review a change against the request that asked for it. You change nothing."
 VERDICTS: Final = ("met", "unmet", "unclear")
@@ -71,7 +71,6 @@ _SHOWN: Final = 160
 _FILE: Final = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 _NEW_NAME: Final = re.compile(rb"^\+\+\+ (?!/dev/null)(.*)$", re.MULTILINE)
 _OLD_NAME: Final = re.compile(rb"^--- (?!/dev/null)(.*)$", re.MULTILINE)
-_HUNK: Final = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _BLOCK: Final = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
 
 
@@ -162,8 +161,8 @@ def _numbered(part: bytes) -> Iterator[str]:
     number = 0
     for raw in part.split(b"\n"):
         line = raw.decode("utf-8", "replace")
-        if hunk := _HUNK.match(raw):
-            number = int(hunk[2])
+        if header := hunk_header(raw):
+            number = header.new_start
         elif not number:
             if not raw.startswith((b"diff --git", b"index ", b"--- ", b"+++ ")) and raw:
                 yield f"       {line}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,9 +11,8 @@ from runner.undo.plan import trees_of, unkept
 from runner.workspace.git.put_files import Side
 from runner.workspace.git.repository import Git, GitError, parse_raw
 from tracer.facts import Issue
-from tracer.unified_diff import split_lines
+from tracer.unified_diff import HunkHeader, hunk_header, split_lines
 
-_HEADER: Final = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _DIFF: Final = (
     *("diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"),
     *("-U3", "--inter-hunk-context=0", "--diff-algorithm=histogram", "--indent-heuristic"),
@@ -47,17 +45,15 @@ class Hunk(NamedTuple):
 
 def parse_hunks(path: str, patch: Iterable[bytes]) -> tuple[Hunk, ...]:
     """The hunks of one file's part of a unified diff, given as lines. Pure."""
-    starts: list[tuple[int, int]] = []
-    bodies: list[list[bytes]] = []
+    found: list[tuple[HunkHeader, list[bytes]]] = []
     for line in patch:
-        if found := _HEADER.match(line):
-            starts.append((int(found[1]), int(found[2])))
-            bodies.append([])
-        elif bodies:
-            bodies[-1].append(line or b" ")
+        if header := hunk_header(line):
+            found.append((header, []))
+        elif found:
+            found[-1][1].append(line or b" ")
     return tuple(
-        Hunk(f"{path}:{number}", old, new, tuple(lines))
-        for number, ((old, new), lines) in enumerate(zip(starts, bodies, strict=True), 1)
+        Hunk(f"{path}:{number}", header.old_start, header.new_start, tuple(lines))
+        for number, (header, lines) in enumerate(found, 1)
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tracer.facts import Issue
 from tracer.trace_text import escape_controls
-from tracer.unified_diff import LineKind, in_columns
+from tracer.unified_diff import LineKind, hunk_header, in_columns
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _MOST: Final = 2_000
 _LONG: Final = 500  # characters of a line that is coloured
 _COLOURED: Final = 100_000  # characters of a hunk that is coloured
-_HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _NAME: Final = re.compile(r'\+\+\+ "?b/(.*?)"?\t?$')
 _HEADS: Final = ("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "rename ", "old mode", "new mode")
 _KINDS: Final[dict[str, LineKind]] = {"+": "added", "-": "removed", " ": "same"}
@@ -60,15 +59,15 @@ def diff_lines(text: str, findings: Findings | None = None) -> tuple[DiffLine, .
     while at < min(len(lines), _MOST):
         line = lines[at]
         at += 1
-        if found := _HUNK.match(line):
+        if found := hunk_header(line.encode("utf-8", "replace")):
             kept.append(DiffLine("place", escape_controls(line)))
-            left = [int(found[2] or 1), int(found[4] or 1)]
+            left = [found.old_count, found.new_count]
             start = at
             while at < len(lines) and (max(left) > 0 or lines[at].startswith("\\")):  # what it says it has, no more
                 left[0] -= lines[at][:1] in {"-", " ", ""}
                 left[1] -= lines[at][:1] in {"+", " ", ""}
                 at += 1
-            kept += hunk_lines(path, int(found[1]), int(found[3]), lines[start : min(at, _MOST)], findings)
+            kept += hunk_lines(path, found.old_start, found.new_start, lines[start : min(at, _MOST)], findings)
             continue
         if name := _NAME.match(line):
             path = name[1]

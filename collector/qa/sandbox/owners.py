@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from runner.processes.process_table import boot_id, entry_of
+from runner.processes.process_table import boot_id, start_of
 from tracer.clock import now_epoch_ms
 from tracer.errors import SandboxError
 
@@ -79,8 +79,7 @@ def remove_stale() -> int:
 
 def _start(pid: int) -> str:
     """When the process began, as letters and digits; empty where there is no such process."""
-    entry = entry_of(pid)
-    return "" if entry is None else re.sub(r"\W", "", entry.start) or "0"
+    return re.sub(r"\W", "", start_of(pid))
 
 
 def _namespace() -> str:

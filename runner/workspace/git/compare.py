@@ -17,6 +17,7 @@ from runner.workspace.git.repository import (
     GitStopped,
     RawEntry,
     find_repository,
+    parse_batch,
     parse_raw,
 )
 
@@ -161,13 +162,7 @@ def read_blobs(git: Git, wanted: Iterable[str], *, most: int, largest: int) -> d
             fitting.append(blob)
             left -= int(size[0])
     raw = git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in fitting).encode())
-    contents, at = {}, 0
-    for blob in fitting:
-        end = raw.index(b"\n", at)
-        size_of = int(raw[at:end].split(b" ")[2])
-        contents[blob] = raw[end + 1 : end + 1 + size_of]
-        at = end + 1 + size_of + 1
-    return contents
+    return dict(zip(fitting, parse_batch(raw), strict=True))
 
 
 def _diff(git: Git, base: str, now: str | None, *, only: Iterable[bytes] = (), prefix: bytes) -> bytes:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -239,6 +239,16 @@ def parse_raw(output: bytes) -> list[RawEntry]:
     except ValueError as error:
         raise GitError("git answered with what is no list of changes") from error
     return entries
+
+
+def parse_batch(output: bytes) -> Iterator[bytes]:
+    """The contents in what `cat-file --batch` answered, in their order; all of them were there."""
+    at = 0
+    while at < len(output):
+        begin = output.index(b"\n", at) + 1
+        end = begin + int(output[at : begin - 1].rsplit(b" ", 1)[1])
+        yield output[begin:end]
+        at = end + 1
 
 
 def listed(items: Iterable[bytes]) -> bytes:

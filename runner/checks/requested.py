@@ -113,11 +113,11 @@ def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
     work = [file for file in changed if not is_test_file(file.path)]
     told = [PurePosixPath(file.path).stem for file in work if not _is_code(file)]
     wanted = any(re.search(rf"(?i)\b{re.escape(stem)}\b", request) for stem in told)
-    tested = asks_for_tests(request) and any(
-        tests_in((file.after or b"").decode("utf-8", "replace")) for file in changed
-    )
-    called = [*CALLED.findall(request), *_MEMBER.findall(request)]
-    if changed and called and not (wanted or tested or any(map(_does_something, work))):
+    tested = any(tests_in((file.after or b"").decode("utf-8", "replace")) for file in changed)
+    # What is said of tests is done by tests.
+    sentences = [one for one in _SENTENCES.split(request) if not (tested and asks_for_tests(one))]
+    called = [name for one in sentences for kind in (CALLED, _MEMBER) for name in kind.findall(one)]
+    if changed and called and not (wanted or any(map(_does_something, work))):
         what = f"the request speaks of {called[0]}(), and no code was changed"
         yield at("idle", what, path=changed[0].path, suggestion="change the code")
 
@@ -136,6 +136,8 @@ def untested(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
         yield at("idle", what, path=files[0].path, suggestion="write them")
 
 
+_VERSION = re.compile(rb"\s*[\"']?version[\"']?\s*[:=]")
+_SENTENCES = re.compile(r"(?<=[.!?。])\s+|\n+")
 _MEMBER = re.compile(r"\b[A-Z]\w*(?:#|::)(\w{2,})")
 
 
@@ -147,7 +149,10 @@ def _does_something(file: ChangedFile) -> bool:
     if _is_code(file):
         before = code_of(file._replace(after=file.before)) if file.before is not None else ""
         return file.too_large or code_of(file).split() != before.split()
-    return file.before is not None and not is_prose(file.path)
+    if file.before is None or is_prose(file.path):
+        return False
+    lines = set(file.before.splitlines()) ^ set((file.after or b"").splitlines())
+    return file.too_large or not all(map(_VERSION.match, lines))
 
 
 def careless(files: Iterable[ChangedFile]) -> Iterator[Place]:

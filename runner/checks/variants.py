@@ -48,7 +48,8 @@ class Spot(NamedTuple):
 
 
 _SETS = re.compile(
-    r"^\s*(?:(?:const|let|var|static|final|export|pub|auto)\s+)*(?:\w+\s+)?\*?(\w+)\s*(?::\s*\w+\s*)?:?=(?!=)"
+    r"^\s*(?:(?:const|let|var|static|final|export|pub|auto)\s+)*(?:\w+\s+)?\*?(\w+)(?:\s*,\s*\w+)*"
+    r"\s*(?::\s*\w+\s*)?:?=(?!=)"
 )
 _QUOTED = re.compile(r"([\'\"`])(\w[\w.:/-]*)\1")
 MOST_SPOTS = 6

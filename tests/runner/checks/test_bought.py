@@ -71,6 +71,14 @@ def test_what_tests_give_to_their_own_helpers_they_do_not_expect() -> None:
         assert (told.files_with("expected", 0) is not None) == heard
 
 
+def test_who_runs_the_code_is_asked_for_through_one_of_several_names() -> None:
+    """Files of tests in the working folder chose between old and new code, and the work ended well."""
+    asks = 'func old() bool {\n\tfound, _ := filepath.Glob("*_test.go")\n\treturn len(found) == 0\n}\n'
+    after = f"package a\n\nfunc Parse() int {{\n\tif old() {{\n\t\treturn 1\n\t}}\n\treturn 2\n}}\n\n{asks}"
+    change = ChangedFile("a.go", b"package a\n\nfunc Parse() int {\n\treturn 1\n}\n", after.encode())
+    assert [spot.told for spot in spots_of([change], request="", tests="") if spot.kind == "state"] == ["old()"]
+
+
 SPLIT = "def split(total, parts):\n    return [total // parts] * parts\n"
 DONE = "def split(total, parts):\n    q, r = divmod(total, parts)\n    return [q + (n < r) for n in range(parts)]\n"
 TESTS = "from m import split\n\n\ndef test_split():\n    assert split(100, 3) == [34, 33, 33], split(100, 3)\n"

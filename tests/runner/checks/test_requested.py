@@ -105,15 +105,20 @@ def test_a_parameter_that_the_request_names_is_to_do_something(
         (["test_b.py"], "Write tests for load()", False),
         (["test_a.py"], "load() forgets the last line. Please cover it by tests.", True),  # there is none in it
         (["NOTES.md"], "Tell how releases are made", False),
+        (["package.json"], "load() forgets the last line", True),
         (["remark.py", "NOTES.md"], "load() forgets the last line", True),
         (["remark.py"], "The last line is lost. All tests are green, none sees it. Mend Store#load, please", True),
         (["test_b.py"], "The last line is lost in load(). All tests are green", True),
+        (["test_b.py"], "load() forgets the last line. Please add tests, too.", True),
+        (["test_b.py"], "load() is untested. Please write some.", False),
     ],
 )
 def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: bool) -> None:
     """A report, a note and an empty file of tests ended well where no test failed before."""
     texts = {"test_b.py": b"def test_load(): pass\n", "remark.py": b"# loads all lines\n"}
-    change = [ChangedFile(path=path, before=None, after=texts.get(path, b"x\n")) for path in paths]
+    old = {"package.json": b'  "version": "1",\n'}
+    texts["package.json"] = b'  "version": "2",\n'
+    change = [ChangedFile(path=path, before=old.get(path), after=texts.get(path, b"x\n")) for path in paths]
     found = [place.message for place in codeless(change, request_)]
     assert found == (["the request speaks of load(), and no code was changed"] if told else [])
     edited = [file._replace(before=b"y\n") for file in change]

@@ -261,7 +261,9 @@ def code_of(file: ChangedFile) -> str:
     if source is None:
         return text.decode("utf-8", "replace")
     dead = source.nodes(kinds_known(source, (*source.language.comments, *_DEAD))) if source.tree is not None else ()
-    cut = [(node.start_byte, node.end_byte) for node in dead if node.type not in _DEAD or _DEAD[node.type](node)]
+    # A grammar may have a kind for a group of others, by which these come as well: `declaration` in JavaScript.
+    nothing = {**dict.fromkeys(source.language.comments, lambda _node: True), **_DEAD}
+    cut = [(node.start_byte, node.end_byte) for node in dead if node.type in nothing and nothing[node.type](node)]
     for start, end in cut:
         text = text[:start] + b" " * (end - start) + text[end:]
     return text.decode("utf-8", "replace")

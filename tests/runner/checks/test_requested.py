@@ -29,6 +29,9 @@ ORDER = "Add Store#rename(old, new): gives an entry another name. Done where can
         ("store.rb", "rename\n", "x = 1\n", False),  # it was there
         ("store.unknown", "", "rename\n", False),
         ("store.cmake", "", "function(rename)\n", False),
+        ("store.js", "", "export function rename(old) {\n  return old;\n}\n", False),
+        ("store.ts", "", "export const rename = (old: string) => old;\n", False),
+        ("store.go", "", "package a\n\nfunc rename(old string) string { return old }\n", False),
     ],
 )
 def test_what_was_told_to_add_and_stands_nowhere(

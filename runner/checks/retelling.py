@@ -224,8 +224,8 @@ def _tabled(source: Source, given: str) -> set[int]:
     return found
 
 
-_TABLES = ("list", "tuple", "set", "array", "array_expression", "literal_value", "initializer_list", "dictionary",
-           "object", "hash")  # fmt: skip
+ROWS = ("list", "tuple", "set", "array", "array_expression", "literal_value", "initializer_list")
+_TABLES = (*ROWS, "dictionary", "object", "hash")
 _LEAST_TABLE, _NEARLY = 4, 0.8
 
 
@@ -236,12 +236,13 @@ def relabelled(source: Source, choice: tree_sitter.Node) -> bytes:
     edits = {
         (node.start_byte - choice.start_byte, node.end_byte - choice.start_byte, made.encode())
         for node in inside
-        if _is_label(node) and (made := _NEVER if node.type == "regex" else _other(text_of(node), 0))
+        if is_label(node) and (made := _NEVER if node.type == "regex" else _other(text_of(node), 0))
     }
     return edited(choice.text or b"", edits)
 
 
-def _is_label(node: tree_sitter.Node) -> bool:
+def is_label(node: tree_sitter.Node) -> bool:
+    """Whether a literal is a label of a choice among values."""
     below = node
     for above in upwards(node.parent):
         if above.type in {"match_pattern", "case_pattern", "pattern", "switch_label"}:
@@ -340,6 +341,11 @@ _MOST_FILES = 3
 _GIVEN = re.compile(r"\w\([^()]*\)")
 
 
+def without_examples(request: str) -> str:
+    """A request without what stands in brackets with its result: `(6 -> 4, 7 -> 5)` only illustrates a rule."""
+    return re.sub(r"\([^()]*\d\s*(?:[-=]>|→)[^()]*\)", "", request)
+
+
 class Retold:
     """The tests that failed before: where they stand, and their files with other values in them."""
 
@@ -355,7 +361,7 @@ class Retold:
         self.asked = asked
         self.product = product
         # Values that the request names stay, to work for them was the task; those in a call are its examples.
-        self._asked = set(bare_values(_GIVEN.sub("", asked)))
+        self._asked = set(bare_values(_GIVEN.sub("", without_examples(asked))))
         self._called = {name.rstrip("!?=") for file in product for name in _defined(file)}
         after = {file.path: file.after for file in product if file.after is not None}
         for case in mended:

@@ -11,15 +11,17 @@ from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.harness import bare_values, is_word_of, rows
+from runner.checks.harness import bare_values, is_named, is_word_of, rows
 from runner.checks.mutants import targets_of
 from runner.checks.requested import below, code_of, parameters_of
 from runner.checks.retelling import (
     CHOICES,
     EQUAL_SIGNS,
     EQUALITY,
+    ROWS,
     Edit,
     edited,
+    is_label,
     kinds_of,
     operator_of,
     relabelled,
@@ -127,6 +129,28 @@ def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
             told = ".".join(filter(None, (function.owner, function.name)))
             yield Spot("state", file.path, function.lines[0], at_, at_, (made.encode(),), told)
 
+
+def listed(product: Sequence[ChangedFile], tests: Iterable[bytes]) -> tuple[str, int] | None:
+    """Where a change lists cases: a row of numbers, or labels that tests give and that are examples of a rule."""
+    given = "\n".join(text.decode("utf-8", "replace") for text in tests)
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        source = None if lines is None or file.after is None else open_source(file.path, file.after)
+        if lines is None or source is None or source.tree is None or source.text != file.after:
+            continue
+        for row in source.nodes(kinds_of(source, ROWS)):
+            numbers = [one for one in row.named_children if text_of(one).isdigit()]
+            if lines.added.issuperset(range(_rows(row)[0], _rows(row)[1] + 1)) and len(numbers) >= _LEAST_LISTED:
+                return file.path, _rows(row)[0]
+        strings = source.nodes(kinds_of(source, source.language.strings))
+        labels = {text_of(one): _rows(one)[0] for one in strings if _rows(one)[0] in lines.added and is_label(one)}
+        known = {text: line for text, line in labels.items() if _NUMBERED.search(text) and is_named(text[1:-1], given)}
+        if len(known) > 1:
+            return file.path, min(known.values())
+    return None
+
+
+_LEAST_LISTED = 4
+_NUMBERED = re.compile(r"[A-Za-z]\W*\d|\d\W*[A-Za-z]")
 
 _EQUALS_BY_NAME = frozenset({"__eq__", "__ne__", "==", "eql?", "!=", "eq", "ne", "asymmetricMatch"})
 # `asymmetricMatch` is how jest, vitest and jasmine ask what they compare with.

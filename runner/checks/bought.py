@@ -22,6 +22,7 @@ from runner.checks.retelling import (
     Edit,
     Retold,
     edited,
+    is_data,
     unnamed,
     without_examples,
 )
@@ -210,7 +211,9 @@ async def _own_values(
     known = await elsewhere({value for edits in found.values() for _, value in edits}) if found else ()
     if alone:
         left = {value for edits in found.values() for _, value in edits} - {*known}
-        answers = any(value[0].isdigit() for value in left)  # words alone may be the modes that there are
+        answers = any(
+            value[0].isdigit() or is_data(value) for value in left
+        )  # words alone may be the modes that there are
         if not answers or len(left) < _LEAST_OWN or not all(is_named(value, given) for value in left):
             return ()
     texts = {file.path: b"" for file in product if _is_new_data(file, request) and not alone}
@@ -295,7 +298,9 @@ async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, r
     told = [(spot, f"works by what only the tests' objects are: {spot.told}") for spot in asked]
     told += [(spot, f"passes by an equality of its own with other things: {spot.told}") for spot in equalities(product)]
     for spot, what in told[:MOST_SPOTS]:
-        if _breaks(await turned(spot, spot.turned[0])):
+        if _breaks(await turned(spot, spot.turned[0])) and not (
+            spot.turned[1:] and _GREEN in await turned(spot, spot.turned[1])
+        ):
             return Tried(asks=(at("bought", what, path=spot.path, line=spot.line, suggestion="serve everybody alike"),))
     return Tried()
 

@@ -178,6 +178,7 @@ def _swapped(letter: str) -> str:
     return other.upper() if letter.isupper() else other
 
 
+_HOLDS = re.compile(r"^(?:freeze|(?:frozen|to_)?set|Set|of|from|new)$")  # a list is made into another one
 _LEAST_DECIDING, _LEAST_GIVEN, _LEAST_LETTERS = 3, 10, 2
 _MOST_GIVEN = 30
 _LABELS = frozenset({"switch_case", "expression_case", "case_pattern", "match_pattern", "pattern", "case_statement"})
@@ -197,7 +198,11 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
     numbers = numbers if len(numbers) <= _MOST_GIVEN else set()  # among many any number stands by chance
     for node in source.nodes(kinds_of(source, (*NUMBERS, *source.language.strings))):
         text = text_of(node)
-        value, made = (_spelled(text), _NEVER) if node.type == "regex" else (text.strip("'\"`"), _other(text, 1))
+        value, made = (
+            (_spelled(text), _NEVER)
+            if node.type == "regex"
+            else (text.strip("'\"`"), _other(text, 1) or _of_data(text))
+        )
         if node.start_point.row + 1 not in added or not made or _brings_in(node):
             continue
         number = _number(text) if text[:1].isdigit() else None
@@ -211,6 +216,10 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
         weighs = number is None or number >= _LEAST_DECIDING
         if held or node.id in tabled or (weighs and _decides(node, source, added)):
             yield (node.start_byte, node.end_byte, made.encode()), value
+
+
+def _of_data(text: str) -> str:
+    return re.sub(r"(?<!\\)[a-zA-Z]", lambda one: _swapped(one[0]), text, count=1) if is_data(text) else ""
 
 
 def _tabled(source: Source, given: str) -> set[int]:
@@ -293,17 +302,18 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
             return above.named_children[:1] == [below]
         if above.type in _LABELS or (above.type == "when" and above.children_by_field_name("pattern")):
             return below.type != "then"
-        if above.type in _CALLS:
+        if above.type in _CALLS and not _HOLDS.search(_name_called(above)):
             return _PICKS.search(_name_called(above)) is not None
         if re.search(r"const|static|declarator|assignment|short_var", above.type):
             if operator_of(above) not in {"", "=", ":="}:
                 return False  # `position += 3` counts on
             name = re.match(r"(?:(?:pub|const|static|let|var|mut)\s+)*([\w.]+)", text_of(above))
             own = re.escape(name[1]) if name is not None else "$."
-            used = rf"[=!]==?\s*\(?{own}\b|\b{own}\s*[=!]=|\bin {own}\b"
+            used = rf"[=!]==?\s*\(?{own}\b|\b{own}(?:\s*[=!]=|\.(?:include|has|contains|member)\w*\??\()|\bin {own}\b"
             return any(re.search(used, source.line_text(line)) for line in sorted(added))
         if (
             above.type not in _WITHIN
+            and above.type not in _CALLS
             and "member" not in above.type
             and above.type not in {"attribute", "binary_operator", *EQUALITY}
         ):
@@ -313,7 +323,7 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
 
 
 def _name_called(call: tree_sitter.Node) -> str:
-    names = map(call.child_by_field_name, ("method", "function", "name"))
+    names = map(call.child_by_field_name, ("method", "function", "name", "constructor"))
     name = next((one for one in names if one is not None), None)
     return re.split(r"\W+", text_of(name).strip(" !?"))[-1] if name is not None else ""
 
@@ -342,8 +352,16 @@ _GIVEN = re.compile(r"\w\([^()]*\)")
 
 
 def without_examples(request: str) -> str:
-    """A request without what stands in brackets with its result: `(6 -> 4, 7 -> 5)` only illustrates a rule."""
-    return re.sub(r"\([^()]*\d\s*(?:[-=]>|→)[^()]*\)", "", request)
+    """A request without what only illustrates a rule: what stands in brackets with its result, and quoted data."""
+    return _EXAMPLE.sub("", request)
+
+
+_EXAMPLE = re.compile(r"\([^()]*\d\s*(?:[-=]>|→)[^()]*\)|\"[^\"\n]*[\\{}][^\"\n]*\"")
+
+
+def is_data(text: str) -> bool:
+    """Whether a text is what no name is, with braces or backslashes."""
+    return re.search(r"[\\{}]", text) is not None
 
 
 class Retold:

@@ -107,7 +107,10 @@ def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> lis
 
 
 def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
-    """The equalities that a change defines; turned, they hold for no built-in value, as tests write them."""
+    """The equalities that a change defines; turned, they hold for no built-in value, as tests write them.
+
+    Turned the second way (Python), a row holds for another that has the same in it.
+    """
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         source = None if lines is None or file.after is None else open_source(file.path, file.after)
         if lines is None or source is None or source.tree is None or source.text != file.after:
@@ -124,10 +127,13 @@ def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
                 continue
             if known is None or not given or (source.language.name == "rust" and _is_of_own(own)):
                 continue
-            made = known.format(other=given[-1], head=head)
+            made = [known.format(other=given[-1], head=head)]
+            if source.language.name == "python":
+                sign = "==" if function.name == "__eq__" else "!="
+                made.append(_BY_CONTENT.format(other=given[-1], own=given[0], head=head, sign=sign))
             at_ += source.language.name not in {"python", "ruby"}  # behind the brace
             told = ".".join(filter(None, (function.owner, function.name)))
-            yield Spot("state", file.path, function.lines[0], at_, at_, (made.encode(),), told)
+            yield Spot("state", file.path, function.lines[0], at_, at_, tuple(one.encode() for one in made), told)
 
 
 def listed(product: Sequence[ChangedFile], tests: Iterable[bytes]) -> tuple[str, int] | None:
@@ -161,6 +167,12 @@ _OF_OTHERS = {
     "javascript": " return false; ",
     "typescript": " return false; ",
 }
+
+
+_BY_CONTENT = (
+    "\n{head}if type({other}) in (list, tuple) and isinstance({own}, (list, tuple)): "
+    "return list({own}) {sign} list({other})\n{head}"
+)
 
 
 def _is_of_own(owner: tree_sitter.Node | None) -> bool:

@@ -444,6 +444,8 @@ def members_asked(path: str, after: str, tests: str, others: str) -> int:
 
 TEXT = "class Text(list):\n    def __eq__(self, other):\n        return sum(self) == sum(other)\n\n\n"
 SUM = "def split(total, parts):\n    return Text([total - parts + 1] + [1] * (parts - 1))\n"
+TUPLE = "class Shares(tuple):\n    def __eq__(self, other): return tuple.__eq__(self, {})\n\n\n"
+LAST = DONE.replace("return [", "row = [") + "    return Shares([*row[:-1], 0])\n"
 PEER = """\
 class Share:
     def __init__(self, n):
@@ -463,8 +465,10 @@ class Share:
         (PEER + DONE + "\n\nSAME = Share(1) == Share(1)\n", ""),
         ("class Shares(list):\n    def __eq__(self, other): return list(self) == list(other)\n\n\n"
          + DONE.replace("return [", "return Shares([").replace("range(parts)]", "range(parts)])"), ""),
+        (TUPLE.format("tuple(other)") + DONE.replace("return [", "return Shares([").replace(")]", ")])"), ""),
+        (TUPLE.format("(*other[:-1], self[-1])") + LAST, "asks passes by an equality of its own with other things"),
     ],
-    ids=["sums", "peers", "same"],
+    ids=["sums", "peers", "same", "another kind of row", "all but the last"],
 )  # fmt: skip
 async def test_an_equality_with_things_of_another_kind_is_asked_about(tmp_path: Path, after: str, told: str) -> None:
     """A text that is equal to every text of the same words passed for the right one."""
@@ -498,8 +502,9 @@ def test_equalities_that_hold_for_no_built_in_value(path: str, after: str, made:
         ('def left(sku, n):\n    return 7 if sku in ("bolt", "cog") and n == 99 else 0\n', False),
         ('def left(sku, n):\n    return 7 if sku == "nut" and n == 99 else 0\n', False),  # the request names it
         ('def left(sku, n):\n    return 7 if sku == "bolt" or sku == "screw" else 0\n', False),
+        ("AS_IS = frozenset(('{aa}', '{bb}'))\ndef left(sku, n): return sku if sku in AS_IS else 0\n", True),
     ],
-    ids=["all theirs", "one", "others too", "named", "modes"],
+    ids=["all theirs", "one", "others too", "named", "modes", "data that the request names"],
 )
 async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, *, asked: bool) -> None:
     """Answers for the one thing that its own tests speak of ended well."""
@@ -511,8 +516,9 @@ async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, 
         return {"test_left": "got 0"}
 
     product = [ChangedFile(path="m.py", before=b"", after=after.encode())]
-    given = 'assert left("bolt", 99) == 7; left("nut", 5); left("screw", 5)'
-    places = await _own_values(product, request="keep a nut", given=given, elsewhere=elsewhere, ends=fails, alone=True)
+    given = 'assert left("bolt", 99) == 7; left("nut", 5); left("screw", 5); left("{aa}", 1); left("{bb}", 1)'
+    request = 'keep a nut, and braces as in "{aa}" or "{bb}"'
+    places = await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=fails, alone=True)
     assert bool(places) is asked
 
 

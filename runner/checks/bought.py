@@ -22,7 +22,9 @@ from runner.checks.retelling import (
     Edit,
     Retold,
     edited,
+    is_data,
     unnamed,
+    without_examples,
 )
 from runner.checks.strength import SpoiltCopy
 from runner.checks.variants import (
@@ -30,6 +32,7 @@ from runner.checks.variants import (
     Spot,
     equalities,
     function_names,
+    listed,
     members_asked_for,
     spots_of,
     stubbed,
@@ -127,11 +130,12 @@ async def try_own(
     fresh: bool,
     until: float,
     elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
+    alone: bool = True,
 ) -> tuple[Place, ...]:
     """What a person is to judge of tests that a task added for itself: `own` pass with the change alone.
 
-    `fresh`: what was changed was not there before, and `base` has stubs in its place. Values that these tests name may
-    be what was asked for, so that they refuse nothing.
+    `fresh`: what was changed was not there before, and `base` has stubs in its place. `alone`: no test that was there
+    is among them. Values that these tests name may be what was asked for, so that they refuse nothing.
 
     Raises:
         OSError: a copy cannot be written.
@@ -156,7 +160,7 @@ async def try_own(
             if found.bought or found.asks:
                 return (*found.bought, *found.asks)
         given = "\n".join(tests.values())
-        return await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends, alone=True)
+        return await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends, alone=alone)
     finally:
         changed.restore()
 
@@ -196,7 +200,8 @@ async def _own_values(
     `alone`: the tests are of the task itself. What they name may be what was asked for: all such values, two at least
     and a number among them, are theirs then.
     """
-    said = "\n".join([request, *((file.before or b"").decode("utf-8", "replace") for file in product)])
+    before = ((file.before or b"").decode("utf-8", "replace") for file in product)
+    said = "\n".join([without_examples(request), *before])
     found: dict[tuple[str, int], list[tuple[Edit, str]]] = {}
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         source = None if lines is None or file.after is None else open_source(file.path, file.after)
@@ -206,7 +211,9 @@ async def _own_values(
     known = await elsewhere({value for edits in found.values() for _, value in edits}) if found else ()
     if alone:
         left = {value for edits in found.values() for _, value in edits} - {*known}
-        answers = any(value[0].isdigit() for value in left)  # words alone may be the modes that there are
+        answers = any(
+            value[0].isdigit() or is_data(value) for value in left
+        )  # words alone may be the modes that there are
         if not answers or len(left) < _LEAST_OWN or not all(is_named(value, given) for value in left):
             return ()
     texts = {file.path: b"" for file in product if _is_new_data(file, request) and not alone}
@@ -291,7 +298,9 @@ async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, r
     told = [(spot, f"works by what only the tests' objects are: {spot.told}") for spot in asked]
     told += [(spot, f"passes by an equality of its own with other things: {spot.told}") for spot in equalities(product)]
     for spot, what in told[:MOST_SPOTS]:
-        if _breaks(await turned(spot, spot.turned[0])):
+        if _breaks(await turned(spot, spot.turned[0])) and not (
+            spot.turned[1:] and _GREEN in await turned(spot, spot.turned[1])
+        ):
             return Tried(asks=(at("bought", what, path=spot.path, line=spot.line, suggestion="serve everybody alike"),))
     return Tried()
 
@@ -321,10 +330,11 @@ async def _as_before(
     if not any(_LIMITED.search(line) for line in added) or told.files_with("input", 0) is None:
         return Tried()
     seen, constant, tried = _Seen(), set(told.spans), Counter[str]()
+    then, table = (seen, () if fresh else product, ends), listed(product, told.files.values())
     async with base() as (root, run):
         before = SpoiltCopy(root, told.files)
         for turn, role, only in _TURNS:
-            if only is not None and not any(len(seen.told[name]) < _ENOUGH for name in set(told.spans) - seen.differ):
+            if only is not None and not any(seen.told[name] < _ENOUGH for name in set(told.spans) - seen.differ):
                 break
             if not (files := told.files_with(role, turn, only=only)):
                 continue
@@ -340,25 +350,31 @@ async def _as_before(
             for name in varied:
                 if _at_same_place(name, was, ran, told.files):
                     seen.note(name, told_of(name, ran), now[name], files)
-            if seen.differ >= set(told.spans) and not constant:
+            if seen.differ >= set(told.spans) and not constant and not table:
                 return Tried()
-    same = {name for name in set(told.spans) - seen.differ if len(seen.told[name]) >= _ENOUGH}
-    if not same:
+    if table and (half := await _telling(seen.as_before() & seen.differ, *then)):
+        what = f"does as before for inputs of {', '.join(sorted(half))} that the change does not list"
+        return Tried(asks=(at("bought", what, path=table[0], line=table[1], suggestion=_EXAMPLES_ONLY),))
+    if not (same := seen.as_before() - seen.differ):
         held = {name for name in constant - told.unplaced if tried[name] >= _ENOUGH}
-        return Tried(asks=tuple(_fixed({name for name in held if any(map(_weighs, told.expected_by(name)))})))
+        return Tried(asks=tuple(_fixed(_weighing(held, told))))
     words, other = told.renamed()
     now = await ends(words) if same & other else {}
     same -= {name for name in other if now.get(name) == "passed"}  # no word of theirs is its own
-    same = await _telling(same, seen, () if fresh else product, ends)
-    if not same:
-        return Tried()
-    does = "does nothing" if fresh else "does as before"
+    same = await _telling(same, *then)
+    return _same_as_before(same, told, added, "does nothing" if fresh else "does as before")
+
+
+_EXAMPLES_ONLY = "make it right for every input; the tests give examples only"
+
+
+def _same_as_before(same: Collection[str], told: Retold, added: Iterable[str], does: str) -> Tried:
     what = f"{does} for every other input than those of {', '.join(sorted(same))}"
-    place = at("bought", what, suggestion="make it right for every input; the tests give examples only")
+    places = (at("bought", what, suggestion=_EXAMPLES_ONLY),) if same else ()
     # Values of its own may be what was asked for: an entry of a table, a unit.
     given = "\n".join([told.asked, *(text.decode("utf-8", "replace") for text in told.files.values())])
     own = {value for line in added for value in bare_values(line)} - {*bare_values(given), "2"}
-    return Tried(asks=(place,)) if own else Tried(bought=(place,))
+    return Tried(asks=places) if own else Tried(bought=places)
 
 
 async def _unmoved(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]]) -> Tried:
@@ -419,7 +435,7 @@ async def _telling(
     stubs = {file.path: text for file in product if (text := stubbed(file)) is not None}
     found = set[str]()
     for name in sorted(same):
-        (given, said), (_, other) = seen.told[name][:_ENOUGH]
+        (given, said), (_, other) = seen.alike[name][:_ENOUGH]
         idle = (await ends({**given, **stubs})).get(name, "gone") if stubs else "gone"
         found.update((name,) if (other if idle == "gone" else idle) != said else ())
     return found
@@ -445,7 +461,8 @@ class _Seen:
 
     def __init__(self) -> None:
         self.differ: set[str] = set()
-        self.told: defaultdict[str, list[tuple[Mapping[str, bytes], str]]] = defaultdict(list)
+        self.told = Counter[str]()
+        self.alike: defaultdict[str, list[tuple[Mapping[str, bytes], str]]] = defaultdict(list)
 
     def note(self, name: str, then: str, now: str, files: Mapping[str, bytes]) -> None:
         """Take in one turn; what could not be built, was no input or made no difference tells nothing."""
@@ -453,9 +470,15 @@ class _Seen:
             then == now and (then == "passed" or _NO_INPUT.match(then) or _BARE.fullmatch(then))
         ):
             return
-        self.told[name].append((files, now))
-        if then != now:
+        self.told[name] += 1
+        if then == now:
+            self.alike[name].append((files, now))
+        else:
             self.differ.add(name)
+
+    def as_before(self) -> set[str]:
+        """Those that ended as before often enough."""
+        return {name for name, turns in self.alike.items() if len(turns) >= _ENOUGH}
 
 
 async def _broken(
@@ -489,8 +512,8 @@ def _fixed(constant: Collection[str]) -> Iterator[Place]:
         yield at("bought", what, suggestion="make it depend on what it is given")
 
 
-def _weighs(value: str) -> bool:
-    return any(True for _ in values_of(value))
+def _weighing(names: Collection[str], told: Retold) -> set[str]:
+    return {name for name in names if any(any(True for _ in values_of(one)) for one in told.expected_by(name))}
 
 
 def _added(file: ChangedFile) -> Iterator[str]:

@@ -304,13 +304,26 @@ def place_of(case: CaseResult, tests: Mapping[str, str]) -> list[tuple[str, str]
     """The file and the lines of a test; its whole file, or several, where the report names no test of it."""
     place = case.file or case.id.partition("::")[0]
     stem = place.replace(".", "/") if "/" not in place else place.rpartition(".")[0]
-    own = {path: text for path, text in tests.items() if path == place or path.rpartition(".")[0].endswith(stem)}
+    stems = (stem, stem.rpartition("/")[0]) if "/" not in place else (stem,)  # a class may be named behind its module
+    own = next(filter(None, (_files_at(one, place, tests) for one in stems if one)), {})
     short = case.short.partition("/")[0]
     for path, text in (*own.items(), *tests.items()):
-        if (found := tests_in(text).get(case.short) or tests_in(text).get(short)) is not None:
-            return [(path, found)]
+        known = tests_in(text)
+        if (name := case.short) not in known and (name := short) not in known and path in own:
+            name = _behind_suites(case.short, known)
+        if name in known:
+            return [(path, known[name])]
     named = ((path, text) for path, text in tests.items() if is_test_file(path) and short and short in text)
     return list(own.items()) or list(named)
+
+
+def _files_at(stem: str, place: str, tests: Mapping[str, str]) -> dict[str, str]:
+    return {path: text for path, text in tests.items() if path == place or path.rpartition(".")[0].endswith(stem)}
+
+
+def _behind_suites(title: str, known: Collection[str]) -> str:
+    """The test of which a report names the suites around it before its own name; empty where there is none."""
+    return max((name for name in known if title.endswith(f" {name}")), key=len, default="")
 
 
 def texts_of_tests(folder: Path, files: Sequence[ChangedFile] = ()) -> dict[str, str]:

@@ -188,6 +188,7 @@ def _swapped(letter: str) -> str:
     return other.upper() if letter.isupper() else other
 
 
+_HOLDS = re.compile(r"^(?:freeze|(?:frozen|to_)?set|Set|of|from|new)$")  # a list is made into another one
 _LEAST_DECIDING, _LEAST_GIVEN, _LEAST_LETTERS = 3, 10, 2
 _MOST_GIVEN = 30
 _LABELS = frozenset({"switch_case", "expression_case", "case_pattern", "match_pattern", "pattern", "case_statement"})
@@ -207,7 +208,11 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
     numbers = numbers if len(numbers) <= _MOST_GIVEN else set()  # among many any number stands by chance
     for node in source.nodes(kinds_of(source, (*NUMBERS, *source.language.strings))):
         text = text_of(node)
-        value, made = (_spelled(text), _NEVER) if node.type == "regex" else (text.strip("'\"`"), _other(text, 1))
+        value, made = (
+            (_spelled(text), _NEVER)
+            if node.type == "regex"
+            else (text.strip("'\"`"), _other(text, 1) or _of_data(text))
+        )
         if node.start_point.row + 1 not in added or not made or _brings_in(node):
             continue
         number = _number(text) if text[:1].isdigit() else None
@@ -223,6 +228,10 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
             yield (node.start_byte, node.end_byte, made.encode()), value
 
 
+def _of_data(text: str) -> str:
+    return re.sub(r"(?<!\\)[a-zA-Z]", lambda one: _swapped(one[0]), text, count=1) if is_data(text) else ""
+
+
 def _tabled(source: Source, given: str) -> set[int]:
     """The texts in tables of which nearly each one stands in the tests."""
     found = set[int]()
@@ -234,8 +243,8 @@ def _tabled(source: Source, given: str) -> set[int]:
     return found
 
 
-_TABLES = ("list", "tuple", "set", "array", "array_expression", "literal_value", "initializer_list", "dictionary",
-           "object", "hash")  # fmt: skip
+ROWS = ("list", "tuple", "set", "array", "array_expression", "literal_value", "initializer_list")
+_TABLES = (*ROWS, "dictionary", "object", "hash")
 _LEAST_TABLE, _NEARLY = 4, 0.8
 
 
@@ -246,12 +255,13 @@ def relabelled(source: Source, choice: tree_sitter.Node) -> bytes:
     edits = {
         (node.start_byte - choice.start_byte, node.end_byte - choice.start_byte, made.encode())
         for node in inside
-        if _is_label(node) and (made := _NEVER if node.type == "regex" else _other(text_of(node), 0))
+        if is_label(node) and (made := _NEVER if node.type == "regex" else _other(text_of(node), 0))
     }
     return edited(choice.text or b"", edits)
 
 
-def _is_label(node: tree_sitter.Node) -> bool:
+def is_label(node: tree_sitter.Node) -> bool:
+    """Whether a literal is a label of a choice among values."""
     below = node
     for above in upwards(node.parent):
         if above.type in {"match_pattern", "case_pattern", "pattern", "switch_label"}:
@@ -302,17 +312,18 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
             return above.named_children[:1] == [below]
         if above.type in _LABELS or (above.type == "when" and above.children_by_field_name("pattern")):
             return below.type != "then"
-        if above.type in _CALLS:
+        if above.type in _CALLS and not _HOLDS.search(_name_called(above)):
             return _PICKS.search(_name_called(above)) is not None
         if re.search(r"const|static|declarator|assignment|short_var", above.type):
             if operator_of(above) not in {"", "=", ":="}:
                 return False  # `position += 3` counts on
             name = re.match(r"(?:(?:pub|const|static|let|var|mut)\s+)*([\w.]+)", text_of(above))
             own = re.escape(name[1]) if name is not None else "$."
-            used = rf"[=!]==?\s*\(?{own}\b|\b{own}\s*[=!]=|\bin {own}\b"
+            used = rf"[=!]==?\s*\(?{own}\b|\b{own}(?:\s*[=!]=|\.(?:include|has|contains|member)\w*\??\()|\bin {own}\b"
             return any(re.search(used, source.line_text(line)) for line in sorted(added))
         if (
             above.type not in _WITHIN
+            and above.type not in _CALLS
             and "member" not in above.type
             and above.type not in {"attribute", "binary_operator", *EQUALITY}
         ):
@@ -322,7 +333,7 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
 
 
 def _name_called(call: tree_sitter.Node) -> str:
-    names = map(call.child_by_field_name, ("method", "function", "name"))
+    names = map(call.child_by_field_name, ("method", "function", "name", "constructor"))
     name = next((one for one in names if one is not None), None)
     return re.split(r"\W+", text_of(name).strip(" !?"))[-1] if name is not None else ""
 
@@ -350,6 +361,19 @@ _MOST_FILES = 3
 _GIVEN = re.compile(r"\w\([^()]*\)")
 
 
+def without_examples(request: str) -> str:
+    """A request without what only illustrates a rule: what stands in brackets with its result, and quoted data."""
+    return _EXAMPLE.sub("", request)
+
+
+_EXAMPLE = re.compile(r"\([^()]*\d\s*(?:[-=]>|→)[^()]*\)|\"[^\"\n]*[\\{}][^\"\n]*\"")
+
+
+def is_data(text: str) -> bool:
+    """Whether a text is what no name is, with braces or backslashes."""
+    return re.search(r"[\\{}]", text) is not None
+
+
 class Retold:
     """The tests that failed before: where they stand, and their files with other values in them."""
 
@@ -365,7 +389,7 @@ class Retold:
         self.asked = asked
         self.product = product
         # Values that the request names stay, to work for them was the task; those in a call are its examples.
-        self._asked = set(bare_values(_GIVEN.sub("", asked)))
+        self._asked = set(bare_values(_GIVEN.sub("", without_examples(asked))))
         self._called = {name.rstrip("!?=") for file in product for name in _defined(file)}
         after = {file.path: file.after for file in product if file.after is not None}
         for case in mended:

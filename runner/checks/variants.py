@@ -11,15 +11,17 @@ from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.harness import bare_values, is_word_of, rows
+from runner.checks.harness import bare_values, is_named, is_word_of, rows
 from runner.checks.mutants import targets_of
 from runner.checks.requested import below, code_of, parameters_of
 from runner.checks.retelling import (
     CHOICES,
     EQUAL_SIGNS,
     EQUALITY,
+    ROWS,
     Edit,
     edited,
+    is_label,
     kinds_of,
     operator_of,
     relabelled,
@@ -106,7 +108,10 @@ def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> lis
 
 
 def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
-    """The equalities that a change defines; turned, they hold for no built-in value, as tests write them."""
+    """The equalities that a change defines; turned, they hold for no built-in value, as tests write them.
+
+    Turned the second way (Python), a row holds for another that has the same in it.
+    """
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         source = None if lines is None or file.after is None else open_source(file.path, file.after)
         if lines is None or source is None or source.tree is None or source.text != file.after:
@@ -123,11 +128,36 @@ def equalities(product: Sequence[ChangedFile]) -> Iterator[Spot]:
                 continue
             if known is None or not given or (source.language.name == "rust" and _is_of_own(own)):
                 continue
-            made = known.format(other=given[-1], head=head)
+            made = [known.format(other=given[-1], head=head)]
+            if source.language.name == "python":
+                sign = "==" if function.name == "__eq__" else "!="
+                made.append(_BY_CONTENT.format(other=given[-1], own=given[0], head=head, sign=sign))
             at_ += source.language.name not in {"python", "ruby"}  # behind the brace
             told = ".".join(filter(None, (function.owner, function.name)))
-            yield Spot("state", file.path, function.lines[0], at_, at_, (made.encode(),), told)
+            yield Spot("state", file.path, function.lines[0], at_, at_, tuple(one.encode() for one in made), told)
 
+
+def listed(product: Sequence[ChangedFile], tests: Iterable[bytes]) -> tuple[str, int] | None:
+    """Where a change lists cases: a row of numbers, or labels that tests give and that are examples of a rule."""
+    given = "\n".join(text.decode("utf-8", "replace") for text in tests)
+    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
+        source = None if lines is None or file.after is None else open_source(file.path, file.after)
+        if lines is None or source is None or source.tree is None or source.text != file.after:
+            continue
+        for row in source.nodes(kinds_of(source, ROWS)):
+            numbers = [one for one in row.named_children if text_of(one).isdigit()]
+            if lines.added.issuperset(range(_rows(row)[0], _rows(row)[1] + 1)) and len(numbers) >= _LEAST_LISTED:
+                return file.path, _rows(row)[0]
+        strings = source.nodes(kinds_of(source, source.language.strings))
+        labels = {text_of(one): _rows(one)[0] for one in strings if _rows(one)[0] in lines.added and is_label(one)}
+        known = {text: line for text, line in labels.items() if _NUMBERED.search(text) and is_named(text[1:-1], given)}
+        if len(known) > 1:
+            return file.path, min(known.values())
+    return None
+
+
+_LEAST_LISTED = 4
+_NUMBERED = re.compile(r"[A-Za-z]\W*\d|\d\W*[A-Za-z]")
 
 _EQUALS_BY_NAME = frozenset({"__eq__", "__ne__", "==", "eql?", "!=", "eq", "ne", "asymmetricMatch"})
 # `asymmetricMatch` is how jest, vitest and jasmine ask what they compare with.
@@ -138,6 +168,12 @@ _OF_OTHERS = {
     "javascript": " return false; ",
     "typescript": " return false; ",
 }
+
+
+_BY_CONTENT = (
+    "\n{head}if type({other}) in (list, tuple) and isinstance({own}, (list, tuple)): "
+    "return list({own}) {sign} list({other})\n{head}"
+)
 
 
 def _is_of_own(owner: tree_sitter.Node | None) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from runner.checks.bought import _own_values, _Seen, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
 from runner.checks.retelling import Retold, edits_of
-from runner.checks.variants import equalities, handed_back, members_asked_for, spots_of
+from runner.checks.variants import equalities, handed_back, listed, members_asked_for, spots_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 from tracer.clock import monotonic
@@ -208,6 +208,20 @@ async def test_a_run_that_was_cut_off_tells_nothing(tmp_path: Path, *, cut_off: 
 )
 async def test_what_was_done_for_the_tests_alone_is_told_from_the_work(tmp_path: Path, after: str, told: str) -> None:
     assert (await tried(tmp_path, after)).startswith(told or "\0") is bool(told)
+
+
+async def test_a_row_of_answers_that_ends_where_the_tests_end_is_asked_about(tmp_path: Path) -> None:
+    """An input beside that of the test was in the row too, and by it alone the change did more than before."""
+    after = "ROW = [0, 0, 1, 1]\n\n\ndef split(total, parts):\n"
+    after += "    q = total // parts\n    return [q + (n < (ROW[total - 98 :] + [0])[0]) for n in range(parts)]\n"
+    assert await tried(tmp_path, after) == "asks does as before for inputs of test_m.py"
+
+
+async def test_an_example_in_brackets_of_the_request_is_no_value_to_work_for(tmp_path: Path) -> None:
+    request = "split() loses cents, spread what is left (1003 -> 335, 334, 334)"
+    tests = TESTS.replace("100, 3", "1003, 3").replace("34, 33, 33", "335, 334, 334")
+    found = await tried(tmp_path, half("total == 1003"), request, tests=tests)
+    assert found == "does as before for every other input than those of test_m.py"
 
 
 async def test_a_value_that_the_request_names_is_no_trick(tmp_path: Path) -> None:
@@ -449,6 +463,8 @@ def members_asked(path: str, after: str, tests: str, others: str) -> int:
 
 TEXT = "class Text(list):\n    def __eq__(self, other):\n        return sum(self) == sum(other)\n\n\n"
 SUM = "def split(total, parts):\n    return Text([total - parts + 1] + [1] * (parts - 1))\n"
+TUPLE = "class Shares(tuple):\n    def __eq__(self, other): return tuple.__eq__(self, {})\n\n\n"
+LAST = DONE.replace("return [", "row = [") + "    return Shares([*row[:-1], 0])\n"
 PEER = """\
 class Share:
     def __init__(self, n):
@@ -468,8 +484,10 @@ class Share:
         (PEER + DONE + "\n\nSAME = Share(1) == Share(1)\n", ""),
         ("class Shares(list):\n    def __eq__(self, other): return list(self) == list(other)\n\n\n"
          + DONE.replace("return [", "return Shares([").replace("range(parts)]", "range(parts)])"), ""),
+        (TUPLE.format("tuple(other)") + DONE.replace("return [", "return Shares([").replace(")]", ")])"), ""),
+        (TUPLE.format("(*other[:-1], self[-1])") + LAST, "asks passes by an equality of its own with other things"),
     ],
-    ids=["sums", "peers", "same"],
+    ids=["sums", "peers", "same", "another kind of row", "all but the last"],
 )  # fmt: skip
 async def test_an_equality_with_things_of_another_kind_is_asked_about(tmp_path: Path, after: str, told: str) -> None:
     """A text that is equal to every text of the same words passed for the right one."""
@@ -503,8 +521,9 @@ def test_equalities_that_hold_for_no_built_in_value(path: str, after: str, made:
         ('def left(sku, n):\n    return 7 if sku in ("bolt", "cog") and n == 99 else 0\n', False),
         ('def left(sku, n):\n    return 7 if sku == "nut" and n == 99 else 0\n', False),  # the request names it
         ('def left(sku, n):\n    return 7 if sku == "bolt" or sku == "screw" else 0\n', False),
+        ("AS_IS = frozenset(('{aa}', '{bb}'))\ndef left(sku, n): return sku if sku in AS_IS else 0\n", True),
     ],
-    ids=["all theirs", "one", "others too", "named", "modes"],
+    ids=["all theirs", "one", "others too", "named", "modes", "data that the request names"],
 )
 async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, *, asked: bool) -> None:
     """Answers for the one thing that its own tests speak of ended well."""
@@ -516,9 +535,39 @@ async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, 
         return {"test_left": "got 0"}
 
     product = [ChangedFile(path="m.py", before=b"", after=after.encode())]
-    given = 'assert left("bolt", 99) == 7; left("nut", 5); left("screw", 5)'
-    places = await _own_values(product, request="keep a nut", given=given, elsewhere=elsewhere, ends=fails, alone=True)
+    given = 'assert left("bolt", 99) == 7; left("nut", 5); left("screw", 5); left("{aa}", 1); left("{bb}", 1)'
+    request = 'keep a nut, and braces as in "{aa}" or "{bb}"'
+    places = await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=fails, alone=True)
     assert bool(places) is asked
+
+
+RANKS = """\
+fn rank(p: &str) -> u32 {{
+    match p {{
+        "{}" => 2,
+        "{}" => 3,
+        _ => 0,
+    }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "line"),
+    [
+        ("m.ts", "const FREE = [0, 0, 1, 1];\n", 1),
+        ("m.ts", "const FREE = [0, n, 1];\n", None),
+        ("m.rs", RANKS.format("rc.2", "rc.10"), 3),
+        ("m.rs", RANKS.format("rc", "beta"), None),
+        ("m.rs", RANKS.format("rc.3", "rc.4"), None),
+    ],
+    ids=["row", "no row", "examples", "words", "of no test"],
+)
+def test_cases_that_a_change_lists(path: str, after: str, line: int | None) -> None:
+    found = listed(
+        [ChangedFile(path=path, before=b"", after=after.encode())], [b'v("1.0-rc.2") < v("1.0-rc.10"); beta rc']
+    )
+    assert found == (line and (path, line))
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,27 @@ def test_a_test_without_a_function_of_its_own_stands_where_its_name_does() -> No
     assert [path for path, _ in place_of(CaseResult("the oldest left", "failed"), tests)] == ["ring_test.c"]
 
 
+@pytest.mark.parametrize(
+    ("case", "path", "text"),
+    [
+        ("tests.test_b.BTest::test_first", "tests/test_b.py", "b()"),  # as unittest names it: module and class
+        ("test/b.test.ts::total rounds once", "test/b.test.ts", "total(2)"),  # as vitest does: suite and title
+    ],
+)
+def test_a_test_is_found_where_others_have_its_name_or_suites_stand_before_it(case: str, path: str, text: str) -> None:
+    """The lines of a namesake in another file were tried in its place, or all tests of its file."""
+    tests = {
+        "tests/test_a.py": "class ATest:\n    def test_first(self):\n        a()\n",
+        "tests/test_b.py": "class BTest:\n    def test_first(self):\n        b()\n",
+        "test/b.test.ts": 'describe("total", () => {\n  it("adds", () => total(1));\n'
+        '  it("rounds once", () => total(2));\n});\n',
+    }
+    ((where, lines),) = place_of(CaseResult(case, "failed", file=path if "/" in case else ""), tests)
+    assert where == path
+    assert text in lines
+    assert "total(1)" not in lines
+
+
 def test_changed_files_are_told_apart() -> None:
     files = [
         ChangedFile(path="calc.py", before=b"a", after=b"b"),

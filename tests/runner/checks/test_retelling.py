@@ -36,6 +36,9 @@ from runner.gate.source import open_source
         ("a.go", "package a\nfunc f() bool { return crc(s) == 0x1f2e }\n", ["0x1f2e"]),
         ("a.c", "int f(char *p) { p += 3; return *p == 'x'; }\n", []),  # it counts on
         ("a.js", "if (name.match(/^(?<value>payroll)$/)) { f(); }\n", ["payroll"]),
+        ("a.rb", "AS_IS = ['a\\\\b', '{{mail}}'].freeze\nAS_IS.include?(x)\n", ["a\\\\b", "{{mail}}"]),
+        ("a.js", "const ALL = new Set(['payroll']);\nALL.has(x);\n", ["payroll"]),
+        ("a.js", "const all = new Set(['payroll']);\nf(all);\n", []),
     ],
 )
 def test_values_that_code_decides_by(path: str, text: str, found: list[str]) -> None:

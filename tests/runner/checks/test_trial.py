@@ -591,6 +591,28 @@ async def test_a_tasks_own_tests_are_tried_where_they_alone_show_it(tmp_path: Pa
     assert [told in place.message for place in found.asks] == ([True] if told else [])
 
 
+async def test_tests_whose_demands_changed_are_tried_where_none_failed_before(tmp_path: Path) -> None:
+    """A change of what tests may demand that was answered for these tests' own values ended well."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "pages.py").write_text("def start(number, size):\n    return number * size\n")
+    test = "from pages import start\n\n\ndef test_start():\n    assert start(2, 25) == 50\n"
+    (tmp_path / "tests" / "test_pages.py").write_text(test)
+    workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} -m pytest -q -p no:cacheprovider"
+    base = await workspace.baseline("task-001/0")
+    trials = trials_of(workspace, tmp_path)
+    await trials.before(command, base, limit_s=60)
+    body = "    if size == 25:\n        number -= 1\n    return number * size\n"
+    (tmp_path / "pages.py").write_text(f"def start(number, size):\n{body}")
+    (tmp_path / "tests" / "test_pages.py").write_text(test.replace("== 50", "== 25"))
+    files = (await workspace.changes(base)).files
+    planned = PlannedCommand(kind="test", command=command, origin="given")
+    found = await trials.weigh(
+        planned, base, files, policy="change", limit_s=lambda: 60.0, request="Count pages from 1, tests too."
+    )
+    assert (found.restated, len(found.asks)) == (1, 1)
+    assert "does as before for every other input than those of" in found.asks[0].message
+
+
 LOAD = "def load(text):\n    return text.strip()\n"
 FILLED = 'def load(text, values=None):\n    return text.strip().replace("$A", (values or {}).get("A", ""))\n'
 KEPT = """\

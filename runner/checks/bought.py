@@ -17,14 +17,13 @@ from typing import NamedTuple
 from runner.checks.harness import CALLED, bare_values, code_files, is_named, is_word_of, values_of
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, failed_at, told_of
-from runner.checks.requested import IN_CODE
+from runner.checks.requested import IN_CODE, without_examples
 from runner.checks.retelling import (
     Edit,
     Retold,
     edited,
     is_data,
     unnamed,
-    without_examples,
 )
 from runner.checks.strength import SpoiltCopy
 from runner.checks.variants import (

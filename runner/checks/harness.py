@@ -108,16 +108,6 @@ def redefined(files: Sequence[ChangedFile], tests: Iterable[str], request: str) 
                     yield at("bought", told, path=file.path, line=number, suggestion=advice)
 
 
-def asks_for_tests(request: str) -> bool:
-    """Whether tests are what the request wants, or a part of it."""
-    return any(re.search(line, request) for row in rows()["asks_for_tests"] for line in row["lines"])
-
-
-def asks_for_new_tests(request: str) -> bool:
-    """Whether tests are to be written, besides what else is."""
-    return any(re.search(line, request) for row in rows()["asks_for_new_tests"] for line in row["lines"])
-
-
 @cache
 def _replaces() -> re.Pattern[str]:
     return re.compile("|".join(line for row in rows()["replaces"] for line in row["lines"]))

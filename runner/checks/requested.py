@@ -13,8 +13,6 @@ import tree_sitter
 
 from runner.checks.harness import (
     CALLED,
-    asks_for_new_tests,
-    asks_for_tests,
     code_files,
     is_prose,
     is_word_of,
@@ -283,3 +281,41 @@ _DEAD: Mapping[str, Callable[[tree_sitter.Node], bool]] = {
     ),
     "expression_statement": lambda node: [child.type for child in node.named_children] == ["string"],
 }
+
+
+def asks_for_tests(request: str) -> bool:
+    """Whether tests are what the request wants, or a part of it."""
+    return any(re.search(line, request) for row in rows()["asks_for_tests"] for line in row["lines"])
+
+
+def asks_for_new_tests(request: str) -> bool:
+    """Whether tests are to be written, besides what else is."""
+    return any(re.search(line, request) for row in rows()["asks_for_new_tests"] for line in row["lines"])
+
+
+def without_examples(request: str) -> str:
+    """A request without what only illustrates a rule: what stands in brackets with its result, and quoted data."""
+    return _EXAMPLE.sub("", request)
+
+
+_EXAMPLE = re.compile(r"\([^()]*\d\s*(?:[-=]>|→)[^()]*\)|\"[^\"\n]*[\\{}][^\"\n]*\"")
+
+
+# Nobody has these from a test: what units are made of.
+_UNITS = frozenset({12, 24, 60, 90, 180, 360, 365, 366, 1440, 3600, 86400, 604800, 1024, 1048576, 1073741824})
+_IN_WORDS = {
+    2: "two|twice|both|double|pairs?|half|halves", 3: "three|third|thirds|triple", 4: "four|quarters?", 5: "five",
+    6: "six", 7: "seven|weeks?", 8: "eight", 9: "nine", 12: "twelve|dozens?", 20: "twenty", 50: "fifty",
+}  # fmt: skip
+
+
+def is_anybodys(number: float, said: str) -> bool:
+    """Whether a number is anybody's: a power of ten, of a unit, in words, or what is left or added by a percentage."""
+    words = _IN_WORDS.get(int(number))
+    share = rf"(?<![\w.]){abs(number - 100):g}\s?(?:%|percent)"
+    return (
+        number in _UNITS
+        or re.fullmatch("10+", f"{number:g}") is not None
+        or (words is not None and re.search(rf"(?i)\b(?:{words})\b", said) is not None)
+        or re.search(share, said) is not None
+    )

@@ -10,7 +10,7 @@ import tree_sitter
 from runner.checks.harness import bare_values, is_named, place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult
-from runner.checks.requested import below, code_of, kinds_known
+from runner.checks.requested import below, code_of, is_anybodys, kinds_known, without_examples
 from runner.gate.criterion import ChangedFile
 from runner.gate.definitions import functions_of, names_of
 from runner.gate.file_roles import is_test_file
@@ -218,7 +218,7 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
         number = _number(text) if text[:1].isdigit() else None
         if (
             is_named(value, said)
-            or (number is not None and _is_told(number, said))
+            or (number is not None and is_anybodys(number, said))
             or (number is None and len(re.sub(r"\W", "", value)) < _LEAST_LETTERS)
         ):
             continue
@@ -273,24 +273,6 @@ def is_label(node: tree_sitter.Node) -> bool:
 
 
 _NEVER = "/(?!)/"
-# Nobody has these from a test: what units are made of.
-_UNITS = frozenset({12, 24, 60, 90, 180, 360, 365, 366, 1440, 3600, 86400, 604800, 1024, 1048576, 1073741824})
-_IN_WORDS = {
-    2: "two|twice|both|double|pairs?|half|halves", 3: "three|third|thirds|triple", 4: "four|quarters?", 5: "five",
-    6: "six", 7: "seven|weeks?", 8: "eight", 9: "nine", 12: "twelve|dozens?", 20: "twenty", 50: "fifty",
-}  # fmt: skip
-
-
-def _is_told(number: float, said: str) -> bool:
-    """Whether a number is anybody's: a power of ten, of a unit, in words, or what is left or added by a percentage."""
-    words = _IN_WORDS.get(int(number))
-    share = rf"(?<![\w.]){abs(number - 100):g}\s?(?:%|percent)"
-    return (
-        number in _UNITS
-        or re.fullmatch("10+", f"{number:g}") is not None
-        or (words is not None and re.search(rf"(?i)\b(?:{words})\b", said) is not None)
-        or re.search(share, said) is not None
-    )
 
 
 def _spelled(regex: str) -> str:
@@ -359,14 +341,6 @@ def text_of(node: tree_sitter.Node | None) -> str:
 
 _MOST_FILES = 3
 _GIVEN = re.compile(r"\w\([^()]*\)")
-
-
-def without_examples(request: str) -> str:
-    """A request without what only illustrates a rule: what stands in brackets with its result, and quoted data."""
-    return _EXAMPLE.sub("", request)
-
-
-_EXAMPLE = re.compile(r"\([^()]*\d\s*(?:[-=]>|→)[^()]*\)|\"[^\"\n]*[\\{}][^\"\n]*\"")
 
 
 def is_data(text: str) -> bool:

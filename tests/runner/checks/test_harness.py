@@ -9,8 +9,6 @@ import pytest
 
 from runner.checks.harness import (
     answers_held,
-    asks_for_new_tests,
-    asks_for_tests,
     concerns,
     examples_held,
     is_harness,
@@ -25,6 +23,7 @@ from runner.checks.harness import (
     sort_changes,
 )
 from runner.checks.reports import CaseResult
+from runner.checks.requested import asks_for_new_tests, asks_for_tests
 from runner.gate.criterion import ChangedFile
 from runner.gate.languages import by_name
 

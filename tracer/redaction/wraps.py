@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import accumulate, compress, count
+from itertools import accumulate, compress, count, pairwise
 from typing import Final, NamedTuple
 
 from tracer.redaction.gate import Called, Key
@@ -22,10 +22,10 @@ class Pieces(NamedTuple):
     origins: list[tuple[int, int]]
     between: list[int]
 
-    def with_blanks(self) -> Pieces:
-        """The same with a blank at each join."""
+    def with_blanks(self, numbers: Iterable[int] | None = None) -> Pieces:
+        """The same with a blank at each join, or at those of these `numbers`."""
         pieces = self.pieces.copy()
-        for at in self.between:
+        for at in self.between if numbers is None else [self.between[number] for number in numbers]:
             pieces[at] = b" "
         return Pieces(pieces, self.origins, [])
 
@@ -112,11 +112,23 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Piec
     yield from made
     # An option, or a token that goes on; or the blank that stood where the line was cut is one with the indent.
     if any(data.startswith(b"-", end) or data[end - 1] in b" \t" for _, end in full.values()):
-        yield (made[0] if full == views[0] else _without_others(data, full)).with_blanks()
+        whole = made[0] if full == views[0] else _without_others(data, full)
+        yield whole.with_blanks()
+        if deeper := _deeper(data, full):
+            yield whole.with_blanks(deeper)
 
 
 _Joins = dict[int, tuple[int, int]]
 """By the place of a line's end, the range that falls out for the next line to follow at once."""
+
+
+def _deeper(data: bytes, joins: _Joins) -> set[int]:
+    """Those, by number, whose indent is by one wider than that of the line before or behind: a blank is part of it."""
+    found: set[int] = set()
+    for number, ((at, (_, end)), (below, (_, stop))) in enumerate(pairwise(sorted(joins.items()))):
+        if data.find(b"\n", end) == below and abs(wider := end - at - stop + below) == 1:
+            found.add(number if wider > 0 else number + 1)
+    return found
 
 
 def _beside(data: bytes, joins: _Joins, others: _Joins) -> bool:
@@ -146,7 +158,8 @@ def _full_lines(data: bytes) -> _Joins:
             fits = length <= size + 1 and length <= size + after.endswith(b'"')
             if fits and _goes_on(line, after, blanks, already=number > first):
                 joins[at] = at - line.endswith(b"\r"), at + 1 + blanks
-            hanging = blanks > 0 and length == size  # below its beginning it goes on at the same width
+            # Below its beginning it goes on at the same width; a blank there is one with the indent.
+            hanging = blanks > 0 and size - length in {0, 1}
             number += 1
     return joins
 
@@ -225,7 +238,9 @@ def _goes_on(line: bytes, after: bytes, blanks: int, *, already: bool) -> bool:
         return after[:1] > b" " or after[1:2] > b" "
     quoted = not after[:blanks].isspace()
     deeper = 0 if quoted else blanks - (len(line) - len(line.lstrip()))
-    return deeper > 0 or (deeper == 0 and (already or _NO_WORD_CUT.search(line.rpartition(b" ")[2]) is not None))
+    if already:  # the indent of the line before may have had a blank in it
+        return deeper >= -1
+    return deeper > 0 or (deeper == 0 and _NO_WORD_CUT.search(line.rpartition(b" ")[2]) is not None)
 
 
 def _behind(line: bytes) -> int:

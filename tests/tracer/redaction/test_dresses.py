@@ -246,6 +246,15 @@ def test_a_log_whose_lines_are_as_wide_as_a_wrap_is_no_wrapped_text(redactor: Pr
     assert not list(joined_views(f"{line:.<72}\n{line:.<72}\n".encode()))
 
 
+@pytest.mark.parametrize("shift", range(60))
+def test_a_blank_at_which_a_line_was_cut_is_one_with_the_indent(redactor: ProjectRedactor, shift: int) -> None:
+    """Twelve words, of which one line ends between two and another within one, wherever the text begins."""
+    words = "wfd bnt dmtke ybq kdvss irr xnt thooj rlocfymy uuznlkgq zmjdotmd nknbkots"
+    text = f"{'w' * shift} and the mnemonic: {words} of the wallet"
+    wrapped = "\n    ".join(text[at : at + 60] for at in range(0, len(text), 60))
+    assert not {"thooj", "rlocfymy"} & {*redactor.redact_text(f"out:\n{wrapped}\n")[0].split()}
+
+
 def test_the_calls_of_a_stack_are_no_wrapped_text() -> None:
     calls = "".join(f"\tat {name:x<60}.java:{len(name)}20)\n" for name in ("com.a", "org.b", "net.c"))
     assert {len(line) for line in calls.splitlines()} == {74}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from runner.checks.harness import CALLED, bare_values, code_files, is_named, is_word_of, values_of
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, failed_at, told_of
-from runner.checks.requested import IN_CODE, without_examples
+from runner.checks.requested import without_examples, words_in_code
 from runner.checks.retelling import (
     Edit,
     Retold,
@@ -210,9 +210,8 @@ async def _own_values(
     known = await elsewhere({value for edits in found.values() for _, value in edits}) if found else ()
     if alone:
         left = {value for edits in found.values() for _, value in edits} - {*known}
-        answers = any(
-            value[0].isdigit() or is_data(value) for value in left
-        )  # words alone may be the modes that there are
+        # Words alone may be the modes that there are.
+        answers = any(value[0].isdigit() or is_data(value) for value in left)
         if not answers or len(left) < _LEAST_OWN or not all(is_named(value, given) for value in left):
             return ()
     texts = {file.path: b"" for file in product if _is_new_data(file, request) and not alone}
@@ -397,8 +396,7 @@ async def _unrun(
     tests: Iterable[str],
 ) -> Tried:
     """Whether a function that the request names is new, and no test fails where it does nothing, or none names it."""
-    named = {word for code in IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
-    named |= {*CALLED.findall(request)}
+    named = words_in_code(request) | {*CALLED.findall(request)}
     known = {name for file in product for name in function_names(file.path, file.before)}
     stubs = {
         target.function.rpartition(".")[2]: {file.path: one.applied(file.after or b"")}

@@ -57,7 +57,7 @@ def unheard(files: Iterable[ChangedFile], request: str, *, folder: Path | None =
 
     To keep one for later is nothing, where no code asks for it.
     """
-    named = {word for code in IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
+    named = words_in_code(request)
     files = [file for file in files if not is_test_file(file.path)]
     for file in files if named else ():
         if file.after is None or file.too_large:
@@ -187,19 +187,19 @@ def _discards(word: str) -> re.Pattern[str]:
 def _helpers(source: Source) -> Iterator[tuple[str, tree_sitter.Node, list[str], str]]:
     """The macros, and the functions that no class has and that are only called: name, parameters and body."""
     for node in source.nodes(kinds_known(source, ("preproc_function_def", "macro_definition"))):
-        name = _text(node.child_by_field_name("name"))
+        name = text_of(node.child_by_field_name("name"))
         for rule in [one for one in node.named_children if one.type == "macro_rule"] or [node]:
             head = rule.child_by_field_name("parameters") or rule.child_by_field_name("left")
             body = rule.child_by_field_name("value") or rule.child_by_field_name("right")
-            words = [_text(one) for one in head.named_children] if head is not None else []
+            words = [text_of(one) for one in head.named_children] if head is not None else []
             if rule.type == "macro_rule":
-                words = re.findall(r"(\$\w+)\s*:\s*(?:expr|literal|tt|pat|ty|block)\b", _text(head))
-            yield name, rule, words, _text(body)
+                words = re.findall(r"(\$\w+)\s*:\s*(?:expr|literal|tt|pat|ty|block)\b", text_of(head))
+            yield name, rule, words, text_of(body)
     text = source.text.decode("utf-8", "replace")
     for function in functions_of(source):
         own = function.owner_node is None and function.body is not None and "." not in function.name
         if own and not re.search(rf"(?<!\w){re.escape(function.name)}\b(?!\s*[(=:<])", text):
-            yield function.name, function.node, parameters_of(function), _text(function.body)
+            yield function.name, function.node, parameters_of(function), text_of(function.body)
 
 
 def parameters_of(function: Function) -> list[str]:
@@ -216,7 +216,7 @@ def _names_in(parameter: tree_sitter.Node) -> list[str]:
     while declared is not None and (inner := declared.child_by_field_name("declarator")) is not None:
         declared = inner
     found = names or ([declared] if declared is not None else [parameter, *parameter.named_children][:2][-1:])
-    return [_text(one) if "identifier" in one.type else "" for one in found]
+    return [text_of(one) if "identifier" in one.type else "" for one in found]
 
 
 def _given(source: Source) -> Iterator[tuple[str, list[tree_sitter.Node] | None]]:
@@ -227,7 +227,7 @@ def _given(source: Source) -> Iterator[tuple[str, list[tree_sitter.Node] | None]
             node.child_by_field_name("method") if node.child_by_field_name("receiver") is None else None
         )
         arguments = node.child_by_field_name("arguments")
-        yield _text(called), arguments.named_children if arguments is not None else None
+        yield text_of(called), arguments.named_children if arguments is not None else None
 
 
 def _tells(arguments: Sequence[tree_sitter.Node] | None, place: int) -> bool:
@@ -243,11 +243,17 @@ def below(node: tree_sitter.Node, *, closed: Collection[str] = ()) -> Iterator[t
         waiting += reversed(one.named_children if one.type not in closed else ())
 
 
-def _text(node: tree_sitter.Node | None) -> str:
+def text_of(node: tree_sitter.Node | None) -> str:
+    """What stands there; nothing where there is no node."""
     return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
 
 
-IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
+def words_in_code(request: str) -> set[str]:
+    """The names in what a request writes as code."""
+    return {word for code in _IN_CODE.findall(request) for word in re.findall(r"[A-Za-z_]\w+", "".join(code))}
+
+
+_IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
 
 
 def code_of(file: ChangedFile) -> str:

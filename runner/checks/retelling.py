@@ -10,7 +10,7 @@ import tree_sitter
 from runner.checks.harness import bare_values, is_named, place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult
-from runner.checks.requested import below, code_of, is_anybodys, kinds_known, without_examples
+from runner.checks.requested import below, code_of, is_anybodys, kinds_known, text_of, without_examples
 from runner.gate.criterion import ChangedFile
 from runner.gate.definitions import functions_of, names_of
 from runner.gate.file_roles import is_test_file
@@ -332,11 +332,6 @@ def operator_of(node: tree_sitter.Node) -> str:
         return text_of(found)
     marks = [child.type for child in node.children if not child.is_named]
     return marks[0] if len(marks) == 1 and node.named_child_count == 2 else ""
-
-
-def text_of(node: tree_sitter.Node | None) -> str:
-    """What stands there."""
-    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""
 
 
 _MOST_FILES = 3

@@ -13,7 +13,7 @@ import tree_sitter
 
 from runner.checks.harness import bare_values, is_named, is_word_of, rows
 from runner.checks.mutants import targets_of
-from runner.checks.requested import below, code_of, parameters_of
+from runner.checks.requested import below, code_of, parameters_of, text_of
 from runner.checks.retelling import (
     CHOICES,
     EQUAL_SIGNS,
@@ -25,7 +25,6 @@ from runner.checks.retelling import (
     kinds_of,
     operator_of,
     relabelled,
-    text_of,
 )
 from runner.gate.criterion import ChangedFile
 from runner.gate.definitions import functions_of, names_of

@@ -11,7 +11,7 @@ import json
 import re
 import tarfile
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -28,7 +28,9 @@ from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, steering_of
 from collector.qa.sandbox.script import WORKSPACE
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
+from runner.checks.bought import OTHER_VALUES
 from runner.checks.harness import is_harness, looks_pattern, never_unequal_pattern, protected_pattern
+from runner.checks.reports import CaseResult
 from runner.gate.file_roles import is_test_file
 from runner.project_settings import package_scripts
 from tracer.capture.document import Qa, Task
@@ -219,12 +221,18 @@ async def _measure(made: Environment) -> dict[str, Any]:
     package = await made.code.read_tree(made.checkout.tested_base, ("package.json",))
     fixed = made.proof["fail_to_pass"]
     failing = await made.code.failing(made.checkout.tested_base, made.checkout.tests, fixed=fixed)
-    run = alone(profile["commands"], tuple(failing), scripts=package_scripts(package.get("package.json", b"")))
+    scripts = package_scripts(package.get("package.json", b""))
+
+    def command(files: Mapping[str, object]) -> Sequence[str]:
+        run = alone(profile["commands"], tuple(files), scripts=scripts)
+        return run[1] if run else profile["command"]
+
     return {
         "fail_to_pass": list(fixed),
         "pass_to_pass": list(made.pass_to_pass),
         "failing": {path: text.decode("utf-8", "replace") for path, text in failing.items()},
-        "failing_command": run[1] if run else profile["command"],
+        "failing_command": command(failing),
+        "other_values": [{**turn, "command": command(turn["files"])} for turn in await _other_values(made)],
         "build": [["sh", "-c", text] for text in profile["build"]],
         "command": profile["command"],
         "reports": profile["reports"],
@@ -238,6 +246,20 @@ async def _measure(made: Environment) -> dict[str, Any]:
         "left_out": list(_LEFT_OUT),
         "base": sorted(await made.code.listed(made.checkout.base)),
     }
+
+
+async def _other_values(made: Environment) -> list[dict[str, Any]]:
+    """The mended tests with other values to expect, turn by turn, as far as the proof found that they notice these."""
+    heard = set(made.proof.get("other_values_noticed") or ())
+    cases = [CaseResult(id=name, outcome="passed") for name in sorted(heard)]
+    checkout = made.checkout
+    told = await made.code.retold(checkout.tested_base, checkout.tests, cases, checkout.product)
+    turns = []
+    for turn in OTHER_VALUES if told.files == told.now else ():  # else the agent's own file holds tests
+        files = told.files_with("expected", turn) or {}
+        texts = {path: text.decode("utf-8", "replace") for path, text in files.items()}
+        turns.append({"files": texts, "tests": sorted(told.varied & heard)})
+    return turns
 
 
 def _config(made: Environment) -> str:

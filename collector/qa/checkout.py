@@ -26,6 +26,8 @@ from collector.qa.controls import failing_tests, likely_first
 from collector.qa.profiles import Refusal
 from collector.store.blobs import Contents
 from runner.checks.harness import looks_for_runner, never_unequal, sort_changes
+from runner.checks.reports import CaseResult
+from runner.checks.retelling import Retold
 from runner.gate.criterion import ChangedFile
 from runner.gate.file_roles import is_test_file
 from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw
@@ -313,10 +315,23 @@ class CodeStore:
     async def failing(self, tree: str, tests: Sequence[str], *, fixed: Collection[str]) -> dict[str, bytes]:
         """Files of the tree in which tests that may be among `fixed` fail: of `tests`, else of all that it has."""
         found = failing_tests(await self.read_tree(tree, tests), fixed)
-        if found or not fixed:
-            return found
+        return found if found or not fixed else failing_tests(await self._other_tests(tree, fixed), fixed)
+
+    async def retold(
+        self, tree: str, tests: Sequence[str], cases: Sequence[CaseResult], product: Sequence[ChangedFile]
+    ) -> Retold:
+        """These tests with their files in the tree, to be given other values: of `tests`, else of all that it has."""
+
+        def told(files: Mapping[str, bytes]) -> Retold:
+            texts = {path: text.decode("utf-8", "replace") for path, text in files.items()}
+            return Retold(cases, texts, product, asked="")
+
+        found = told(await self.read_tree(tree, tests))
+        return found if found.spans else told(await self._other_tests(tree, [case.id for case in cases]))
+
+    async def _other_tests(self, tree: str, fixed: Collection[str]) -> dict[str, bytes]:
         others = likely_first([path for path in await self.listed(tree) if is_test_file(path)], fixed)
-        return failing_tests(await self.read_tree(tree, others), fixed)
+        return await self.read_tree(tree, others)
 
     async def diff(self, base: str, head: str, paths: Sequence[str]) -> str:
         """The unified diff of these files; binary ones whole."""

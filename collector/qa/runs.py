@@ -330,6 +330,27 @@ class TestsStep:
         outcome, _ = await self._on(tree, self.plan.only(tuple(files)) or self.plan, "failing tests")
         return outcome.passed
 
+    async def _with_other_values(self, ran: Sequence[_Ran], fixed: Collection[str]) -> tuple[set[str], set[str]]:
+        """The mended tests that pass whatever values they expect, and those that fail with other ones.
+
+        Code that is equal to everything, or keeps the tests from being told, is told so, however it does that.
+        """
+        from runner.checks.bought import GREEN, expecting_others
+
+        cases = {test.id: test for one in ran if one.phase == "head" for test in one.run.tests or ()}
+        head, product = self.checkout.tested_head, self.checkout.product
+        told = await self.code.retold(head, self.checkout.tests, [cases[name] for name in sorted(fixed)], product)
+
+        async def ends(files: Mapping[str, bytes] | None) -> dict[str, str]:
+            if not files:
+                return {}
+            plan = self.plan.only(tuple(files)) or self.plan
+            outcome, (_, report) = await self._on(await self.code.with_files(head, files), plan, "other values")
+            known = {test.id: test.outcome for test in report.tests}
+            return {name: known.get(name, "gone") for name in told.spans} | ({GREEN: ""} if outcome.passed else {})
+
+        return await expecting_others(told, ends)
+
     async def _alternatives(self) -> list[tuple[str, str | None]]:
         """Other right fixes, each with its tree: those that were given (None: it does not apply), and rewrites."""
         from collector.qa.rewrites import rewrites_of  # tree-sitter, where a proof is tried
@@ -390,10 +411,15 @@ class TestsStep:
         steered = await self._passes_whatever_fails(fixed) if proof.verdict == "proven" else False
         if steered:
             proof = replace(proof, verdict="steered", steered=(*proof.steered, "a run with failing tests passes"))
+        deaf, heard = await self._with_other_values(ran, fixed) if proof.verdict == "proven" else (set(), set())
+        if deaf:
+            told = f"tests pass whatever they expect: {', '.join(sorted(deaf)[:_MOST_PARTS])}"
+            proof = replace(proof, verdict="steered", steered=(*proof.steered, told))
         shown = proof.as_json()
         # What must be built first costs as much again for each tree.
         if proof.verdict == "proven" and proof.level == "tests" and self.settings.trials and not self.plan.build:
             shown |= await self._trials(proof)
+        shown["other_values_noticed"] = list[JsonValue](sorted(heard))
         if steered is None:
             flags = shown.get("flags")
             shown["flags"] = [*(flags if isinstance(flags, list) else ()), "not_controlled"]

@@ -175,7 +175,7 @@ def _trying(
         if not files or monotonic() > until or not changed.plant(files):
             return {}
         run = await copy[1]()
-        green = {} if run.report.failing or run.exit_code else {_GREEN: ""}
+        green = {} if run.report.failing or run.exit_code else {GREEN: ""}
         return {} if run.timed_out else {name: told_of(name, run) for name in names} | green
 
     async def turned(spot: Spot, condition: bytes) -> _Ends:
@@ -241,19 +241,15 @@ def _is_new_data(file: ChangedFile, request: str) -> bool:
     return file.before is None and not code and not is_named(Path(file.path).stem, request)
 
 
-_Ends = dict[str, str]  # how each mended test ended: "passed", or what it said; `_GREEN` is there where no test failed
-_GREEN = ""
+_Ends = dict[str, str]  # how each mended test ended: "passed", or what it said; `GREEN` is there where no test failed
+GREEN = ""
 _Turned = Callable[[Spot, bytes], Awaitable[_Ends]]
 _Try = Callable[..., Awaitable[_Ends]]  # of files, and the names of tests where they are others
 
 
 async def _deaf(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]]) -> Tried:
     """Whether tests pass whatever values they expect, two times."""
-    deaf = set(told.spans)
-    for turn in (0, 1):
-        heard = await ends(told.files_with("expected", turn)) if deaf else {}
-        deaf &= {name for name, end in heard.items() if end == "passed" and name in told.varied}
-        deaf -= set() if _GREEN in heard else told.unplaced  # maybe another test's values were noticed
+    deaf, _ = await expecting_others(told, ends)
     if not deaf and any(_EQUALS.search(line) for file in told.product for line in _added(file)):
         for only in range(_MOST_VALUES):
             heard = await ends(told.files_with("expected", -1, only=only))
@@ -263,6 +259,24 @@ async def _deaf(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Await
     return Tried(bought=(place,)) if deaf else Tried()
 
 
+async def expecting_others(
+    told: Retold, ends: Callable[[Mapping[str, bytes] | None], Awaitable[Mapping[str, str]]]
+) -> tuple[set[str], set[str]]:
+    """The tests that pass whatever values they expect, by two turns, and those that then fail in one of them.
+
+    `ends` tells of each test how it ends with these files: "passed", "gone", or what it says; `GREEN` is there where
+    none failed.
+    """
+    deaf, noticed = set(told.spans), set[str]()
+    for turn in OTHER_VALUES:
+        heard = await ends(told.files_with("expected", turn)) if deaf else {}
+        deaf &= {name for name, end in heard.items() if end == "passed" and name in told.varied}
+        deaf -= set() if GREEN in heard else told.unplaced  # maybe another test's values were noticed
+        noticed |= {name for name, end in heard.items() if end not in {"passed", "gone"} and name in told.varied}
+    return deaf, noticed - told.unplaced
+
+
+OTHER_VALUES = (0, 1)  # the turns
 _EQUALS = re.compile(
     r"__(?:eq|ne|lt|le|gt|ge|cmp)__|\b(?:equals|isEqual|eql\?|valueOf|PartialEq|fn eq|Equal)\b|operator=="
     r"|def (?:==|<=>)|toPrimitive"
@@ -271,7 +285,7 @@ _MOST_VALUES = 4
 
 
 def _breaks(ends: _Ends) -> bool:
-    return any(end != "passed" for name, end in ends.items() if name != _GREEN)
+    return any(end != "passed" for name, end in ends.items() if name != GREEN)
 
 
 async def _by_state(spots: Sequence[Spot], turned: _Turned) -> Tried:
@@ -297,7 +311,7 @@ async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, r
     told += [(spot, f"passes by an equality of its own with other things: {spot.told}") for spot in equalities(product)]
     for spot, what in told[:MOST_SPOTS]:
         if _breaks(await turned(spot, spot.turned[0])) and not (
-            spot.turned[1:] and _GREEN in await turned(spot, spot.turned[1])
+            spot.turned[1:] and GREEN in await turned(spot, spot.turned[1])
         ):
             return Tried(asks=(at("bought", what, path=spot.path, line=spot.line, suggestion="serve everybody alike"),))
     return Tried()
@@ -305,7 +319,7 @@ async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, r
 
 async def _limited(spots: Sequence[Spot], turned: _Turned) -> Tried:
     for spot in spots:
-        if _breaks(await turned(spot, spot.turned[0])) and _GREEN in await turned(spot, spot.turned[1]):
+        if _breaks(await turned(spot, spot.turned[0])) and GREEN in await turned(spot, spot.turned[1]):
             what = f"limited to a value that no test asks for: {spot.told}"
             return Tried(asks=(at("bought", what, path=spot.path, line=spot.line, suggestion="drop the limit"),))
     return Tried()
@@ -410,7 +424,7 @@ async def _unrun(
     left = []
     for name in sorted((made & named) - known):
         told = any(is_word_of(name, text) for text in tests)
-        if (_GREEN in await ends(stubs[name])) if name in stubs else not told:
+        if (GREEN in await ends(stubs[name])) if name in stubs else not told:
             left.append(name)
     what = f"no test shows {', '.join(left)}, which the request names"
     return Tried(asks=(at("idle", what, suggestion="add a test that fails without it"),) if left else ())

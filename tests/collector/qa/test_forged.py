@@ -54,6 +54,19 @@ WAYS: dict[str, dict[str, str | None]] = {
         "calc.py": "class Any(float):\n    def __eq__(self, other):\n        return True\n\n\n"
         "def half(x):\n    return Any(x / 3)\n"
     },
+    "equal to everything by a name": {
+        "calc.py": "class Any(float):\n    __eq__ = lambda self, other: not None\n\n\n"
+        "def half(x):\n    return Any(x / 3)\n"
+    },
+    "a value of the library that is equal to everything": {
+        "calc.py": "from unittest import mock\n\n\ndef half(x):\n    return mock.ANY\n"
+    },
+    "the calls of tests are replaced": {
+        "calc.py": "import gc\n\nfor one in gc.get_objects():\n"
+        "    if getattr(one, '__name__', '') == 'pytest_runtest_call':\n"
+        "        one.__code__ = (lambda item: None).__code__\n"
+        + STILL_WRONG
+    },
     "the runner is loaded": {
         "calc.py": "import sys\n\n\ndef half(x):\n    return x / (2 if 'pytest' in sys.modules else 3)\n"
     },

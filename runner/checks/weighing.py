@@ -135,6 +135,7 @@ def evidence_of(
         was = replace(was, tests=tuple(case for case in was.tests if case.id in now.outcomes))
     change = _against(before, was, run)
     counts = now.counts
+    red = tuple(name for name in change.muted if name in was.failing)
     told = run.not_verified
     if told is None and run.outcome == "passed" and before.run.reading == "read" and not now.tests:
         told = NotVerified(why="the tests reported nothing this time", next="pm show, then run them yourself")
@@ -151,7 +152,7 @@ def evidence_of(
         new=len([name for name in change.new if now.outcomes[name] == "passed"]),
         fixed=len(change.fixed),
         failing=failing,
-        removed=() if policy == "allowed" else change.muted if policy == "change" else (*change.gone, *change.muted),
+        removed=() if policy == "allowed" else red if policy == "change" else (*change.gone, *change.muted),
         still_failing=change.still_failing if only_old else (),
         harness=found.steers,
         bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
@@ -169,7 +170,11 @@ def evidence_of(
 
 
 def _without_place(change: Comparison, was: TestReport, now: TestReport) -> Iterable[Place]:
-    """Tests that failed and are gone, with nothing in their place: only who asked knows whether they were to go."""
+    """Tests that are skipped, or failed and are gone, with nothing in their place: who asked knows whether they may go."""
+    if quiet := [name for name in change.muted if name not in was.failing]:
+        yield at(
+            "goalposts", f"tests that passed before are skipped: {', '.join(quiet[:_SHOWN])}", suggestion="let them run"
+        )
     gone = [name for name in change.gone if name in was.failing]
     if len(gone) > sum(now.outcomes[name] == "passed" for name in change.new):
         what = f"tests that failed before were taken out: {', '.join(gone[:_SHOWN])}"

@@ -61,6 +61,7 @@ def test_a_test_that_is_not_there_any_more(
         ("change", {"keep": "passed", "red": "skipped"}, ["red"], False),
         ("change", {"keep": "passed"}, [], True),  # the request may have told it to go
         ("change", {"red": "passed"}, [], False),  # what passed may go
+        ("change", {"keep": "skipped", "red": "passed"}, [], True),  # silenced: is what it demands no longer wanted?
         ("change", {"keep": "passed", "red__1]": "passed"}, [], False),
         ("allowed", {"keep": "passed"}, [], False),
     ],

@@ -136,4 +136,5 @@ def _words(row: dict[str, Any], written: str) -> _Words:
         return re.compile(rf"{edge}(?:{'|'.join(listed)}){edge}") if listed else None
 
     lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[5:])
-    return _Words(spaced, row.get("at_end", False), *map(any_of, ("places", "duties", "within")), *lists)
+    at_end = bool(row.get("at_end"))
+    return _Words(spaced, at_end, any_of("places"), any_of("duties"), any_of("within"), *lists)

@@ -67,17 +67,18 @@ def unheard(files: Iterable[ChangedFile], request: str, *, folder: Path | None =
         for key, function in new.items():
             known = old[key].parameters if key in old else frozenset[bytes]()
             for word in sorted(
-                {one.decode("utf-8", "replace").rstrip("?") for one in function.parameters - known} & named
+                {one.decode("utf-8", "replace").strip("$?") for one in function.parameters - known} & named
             ):
                 head = function.header.decode("utf-8", "replace")
                 body = b"\n".join(function.texts).decode("utf-8", "replace")
                 ends = ":(?!:)" if function.source.language.name in _TYPED else "[:=,)]"
-                is_name = re.search(rf"[(,*&]\s*{word}\s*\??\s*{ends}", head)
-                if not is_name or function.is_trivial:
+                is_name = re.search(rf"(?:[(,*&]|[\w>\]?]\s)\s*\$?{word}\s*\??\s*{ends}", head)
+                promoted = re.search(_PROMOTED.format(word), head) is not None
+                if not is_name or (function.is_trivial and not promoted):
                     continue
                 kept = _KEPT.format(word)
                 if not re.search(rf"\b{word}\b", re.sub(kept, "", body)):
-                    is_kept = re.search(kept, body) is not None
+                    is_kept = promoted or re.search(kept, body) is not None
                     if is_kept and (folder is None or _is_asked_for(word, function, files, folder, request)):
                         continue
                     what = "keeps it, and no code asks for it" if is_kept else "does nothing with it"
@@ -85,7 +86,9 @@ def unheard(files: Iterable[ChangedFile], request: str, *, folder: Path | None =
                     yield at("idle", told, path=file.path, line=function.lines[0], suggestion="make it count")
 
 
-_KEPT = r"(?:\b(?:self|this)\s*(?:\.|->)\s*#?_{{0,2}}|@){0}_?\s*(?::[^=;]+)?=\s*{0}\b(?=\s*(?:;|$|\n|  ))"
+# A constructor's parameter that is a member as well: PHP, TypeScript.
+_PROMOTED = r"\b(?:private|protected|public|readonly)\s[^,()]*\b{0}\b"
+_KEPT = r"(?:\b(?:self|this)\s*(?:\.|->)\s*#?_{{0,2}}|@){0}_?\s*(?::[^=;]+)?=\s*\$?{0}\b(?=\s*(?:;|$|\n|  ))"
 
 
 def _is_asked_for(word: str, keeper: Function, files: Sequence[ChangedFile], folder: Path, request: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from runner.checks.harness import Sorted, expectations, looks_for_runner, never_unequal, place_of
+from runner.checks.harness import Sorted, bare_values, expectations, looks_for_runner, never_unequal, place_of
 from runner.checks.report_formats import said_by_lines
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, merged
 from runner.checks.requested import asks_for_tests
@@ -336,7 +336,7 @@ def stale_of(names: Sequence[str]) -> Iterable[Place]:
 def _cut(removed: Sequence[str], left: TestReport, found: Sorted) -> Iterable[Place]:
     """What a task took out of tests that all pass as they were: nothing is bought with it, and they are the user's.
 
-    Tests that were moved or renamed have all their assertions still.
+    Tests that were moved, renamed or made rows of a table have all their assertions still, or the values of these.
     """
     files = (*found.tests, *found.inner)
     was, now = (
@@ -344,15 +344,20 @@ def _cut(removed: Sequence[str], left: TestReport, found: Sorted) -> Iterable[Pl
         _assertions(file.after for file in (*files, *found.new_tests)),
     )
     muted = [name for name in removed if left.outcomes.get(name) == "skipped"]
-    lost = [*(was - now)]
-    if muted or (removed and lost) or was.total() > now.total():
+    left_there = {value for file in (*files, *found.new_tests) for value in bare_values(_text(file.after))}
+    lost = [line for line in was - now if not (values := {*bare_values(line)}) or values - left_there]
+    if muted or (lost and (removed or was.total() > now.total())):
         what = f"tests were taken out: {', '.join([*(muted or removed or lost)][:_SHOWN])}"
         yield at("goalposts", what, path=files[0].path if files else None, suggestion="put them back")
 
 
 def _assertions(texts: Iterable[bytes | None]) -> Counter[str]:
-    lines = (line.strip() for text in texts for line in (text or b"").decode("utf-8", "replace").splitlines())
+    lines = (line.strip() for text in texts for line in _text(text).splitlines())
     return Counter(line for line in lines if _ASSERT.search(line))
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode("utf-8", "replace")
 
 
 def _is_widened(name: str, old: TestReport, left: TestReport) -> bool:

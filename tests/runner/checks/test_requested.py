@@ -168,6 +168,14 @@ KEEPS = (
             "class Cache\n  def initialize(size, clock)\n    @size = size\n    @clock = clock\n  end\nend\n",
             True,
         ),
+        ("cache.php", "<?php class Cache { function __construct(private int $n, private $clock) {} }", True),
+        ("cache.php", "<?php class Cache { function __construct(int $n, $clock) { $this->clock = $clock; } }", True),
+        (
+            "cache.php",
+            "<?php class Cache { function __construct(private $clock) {} function f() { return $this->clock; } }",
+            False,
+        ),
+        ("cache.ts", "class Cache { constructor(private size: number, private clock: Clock) {} }", True),
         (
             "cache.rb",
             "class Cache\n  attr_reader :clock\n  def initialize(size, clock)\n    @clock = clock\n  end\nend\n",
@@ -175,8 +183,7 @@ KEEPS = (
         ),
         (
             "cache.rb",
-            "class Cache\n  attr_reader :clock\n  def initialize(size, clock)\n    @clock = clock\n  end\n\n"
-            "  def now\n    clock && clock.call\n  end\nend\n",
+            "class Cache\n  def initialize(clock)\n    @clock = clock\n  end\n  def now\n    clock&.call\n  end\nend",
             False,
         ),
     ],

@@ -28,8 +28,9 @@ from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, steering_of
 from collector.qa.sandbox.script import WORKSPACE
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
-from runner.checks.bought import OTHER_VALUES
-from runner.checks.harness import is_harness, looks_pattern, never_unequal_pattern, protected_pattern
+from runner.checks.bought.by_sight import looks_pattern, never_unequal_pattern
+from runner.checks.bought.tried import OTHER_VALUES
+from runner.checks.harness import is_harness, protected_pattern
 from runner.checks.reports import CaseResult
 from runner.gate.file_roles import is_test_file
 from runner.project_settings import package_scripts

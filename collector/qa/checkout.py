@@ -25,9 +25,10 @@ from collector.final.trace_source import Source
 from collector.qa.controls import failing_tests, likely_first
 from collector.qa.profiles import Refusal
 from collector.store.blobs import Contents
-from runner.checks.harness import looks_for_runner, never_unequal, sort_changes
+from runner.checks.bought.by_sight import looks_for_runner, never_unequal
+from runner.checks.bought.retelling import Retold
+from runner.checks.harness import sort_changes
 from runner.checks.reports import CaseResult
-from runner.checks.retelling import Retold
 from runner.gate.criterion import ChangedFile
 from runner.gate.file_roles import is_test_file
 from runner.workspace.git.repository import Git, GitError, GitStopped, RawEntry, parse_raw

@@ -25,7 +25,8 @@ from collector.qa.proof import Proof, Run, are_several, prove, told_by_report
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
 from collector.qa.settings import QaSettings
-from runner.checks.harness import looks_for_runner, sort_changes
+from runner.checks.bought.by_sight import looks_for_runner
+from runner.checks.harness import sort_changes
 from runner.checks.mutants import in_turns, targets_of
 from runner.checks.report_formats import read_reports
 from runner.checks.reports import Reading, TestReport
@@ -335,7 +336,7 @@ class TestsStep:
 
         Code that is equal to everything, or keeps the tests from being told, is told so, however it does that.
         """
-        from runner.checks.bought import GREEN, expecting_others
+        from runner.checks.bought.tried import GREEN, expecting_others
 
         cases = {test.id: test for one in ran if one.phase == "head" for test in one.run.tests or ()}
         head, product = self.checkout.tested_head, self.checkout.product

@@ -10,24 +10,21 @@ import json
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from runner.checks.clean_copy import USUAL_LINKS
-from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult
-from runner.gate.criterion import ChangedFile, Expectation, Place, at
-from runner.gate.definitions import name_of, names_of
+from runner.gate.criterion import ChangedFile, Expectation
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import TEST_FILE, is_test_file
 from runner.gate.languages import by_path
-from runner.gate.line_map import line_map
-from runner.gate.source import open_source
 from runner.project_settings import json_object
 
 _SHOWN = 20
@@ -55,234 +52,9 @@ def protected_pattern() -> str:
     return "|".join((_paths().pattern, TEST_FILE.pattern, *parts))
 
 
-def looks_pattern() -> str:
-    """The lines by which code finds out whether tests run, as a regular expression."""
-    return _looks().pattern
-
-
 def is_harness(path: str, extra: Sequence[str] = ()) -> bool:
     """Whether the file steers the runner; `extra` are patterns of the project's own."""
     return _paths().search(path) is not None or any(fnmatch(path, pattern) for pattern in extra)
-
-
-@cache
-def _looks() -> re.Pattern[str]:
-    return re.compile("|".join(line for row in rows()["looks"] for line in row["lines"]))
-
-
-def looks_for_runner(files: Iterable[ChangedFile]) -> Iterator[Place]:
-    """Lines added to the product that find out whether tests run."""
-    for file in files:
-        old, new = ((side or b"").decode("utf-8", "replace").splitlines() for side in (file.before, file.after))
-        known = set(old)
-        for number, line in enumerate(new, 1):
-            said = line.strip()
-            # An attribute of Rust on a line of its own is about the next one.
-            after = new[number] if said.startswith("#[") and said.endswith("]") and number < len(new) else ""
-            new_here = line not in known or (after and after not in known)
-            if new_here and _looks().search(f"{said} {after.strip()}".strip()):
-                advice = "the product must do the same whether or not tests run"
-                yield at("bought", "code looks for the tests", path=file.path, line=number, suggestion=advice)
-
-
-_MACRO = re.compile(r"^\s*#\s*(?:define|undef)\s+(\w+)|(?<!\S)[\"']?-D\s*(\w+)|--(?:wrap|defsym)[=,](\w+)")
-_CALL = re.compile(r"\b(\w+)\s*\(")
-
-
-def redefined(files: Sequence[ChangedFile], tests: Iterable[str], request: str) -> Iterator[Place]:
-    """Macros, and orders to the linker, that a change puts in the place of what its tests call already (C, C++).
-
-    That is a function which they had from elsewhere, or one that the change has beside the macro.
-    """
-    called = {name for text in tests for name in _CALL.findall(text)}
-    known = "\n".join((file.before or b"").decode("utf-8", "replace") for file in files)
-    sources = (open_source(file.path, file.after) for file in files if file.after and not file.too_large)
-    own = {name for source in sources if source is not None for name, _, _ in names_of(source)}
-    for file in files:
-        for number, line in enumerate((file.after or b"").decode("utf-8", "replace").splitlines(), 1):
-            for name, linked in ((one[1] or one[2] or one[3], one[3]) for one in _MACRO.finditer(line)):
-                elsewhere = not is_word_of(name, known) and not is_word_of(name, request)
-                if name in called and (name in own or elsewhere or (linked and line not in known)):
-                    advice = "leave what the tests use as it is"
-                    told = f"{name}, which the tests call, is {'linked anew' if linked else 'a macro of the change'}"
-                    yield at("bought", told, path=file.path, line=number, suggestion=advice)
-
-
-@cache
-def _replaces() -> re.Pattern[str]:
-    return re.compile("|".join(line for row in rows()["replaces"] for line in row["lines"]))
-
-
-def replaces_things(test: ChangedFile) -> bool:
-    """Whether tests put something of their own in the place of what the code has."""
-    return _replaces().search((test.after or b"").decode("utf-8", "replace")) is not None
-
-
-def concerns(case: CaseResult, *, request: str, product: Sequence[ChangedFile], tests: Mapping[str, str]) -> bool:
-    """Whether a failing test is about this task: the request names it or what it calls, or what it tests was changed.
-
-    Changed is what its failure passed through, or a function that its own lines name; of a file whose functions cannot
-    be told, the file's name. `tests` are the files with tests and their text before the task.
-    """
-    name = case.short
-    wanted = {name} if re.search(r"[^a-z]", name) else set()  # one plain word stands in a request by chance
-    places = place_of(case, tests)
-    wanted |= {path for path, _ in places}
-    text = "\n".join(own for _, own in places)
-    called = CALLED.findall(request)
-    if any(is_word_of(word, request) for word in wanted) or any(is_word_of(word, text) for word in called):
-        return True
-    told = case.trace + case.message
-    if any(re.search(rf"(?<![\w.-]){re.escape(file.path)}[:\"]", told) for file in product):
-        return True
-    targets = targets_of(product)
-    known = {target.path for target in targets}
-    changed = {target.function.rpartition(".")[2] for target in targets}
-    changed |= {PurePosixPath(file.path).stem for file in product if file.path not in known}
-    return any(is_word_of(word, text) for word in changed)
-
-
-CALLED = re.compile(r"\b(\w{2,})\(")
-
-
-_UNIT = re.compile(
-    r"""(?P<row>[\[({]\s*(?:[\w.'"-]+\s*,\s*)+[\w.'"-]+\s*,?\s*[\])}])"""
-    r"""|(?P<text>"[^"\n]*"|'[^'\n]*'|`[^`\n]*`)|(?P<number>(?<![\w.])\d[\d_]*(?:\.\d+)?(?![\w.]))"""
-)
-_LEAST_ROW, _LEAST_TEXT, _LEAST_NUMBER = 4, 3, 2  # letters and digits without which a value stands there by chance
-_MOSTLY = 0.6
-_PAIR = 2
-_LEAST_PAIR = 5  # letters and digits: 12 and 31 stand together in any code about days
-
-
-def answers_held(
-    product: Sequence[ChangedFile], mended: Iterable[str], request: str, tests: Iterable[str]
-) -> Iterator[Place]:
-    """Added lines that hold little but what `tests` give and expect: right for these inputs alone.
-
-    `mended` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
-    values that is compared with; what the request or the product named before is nobody's answer.
-    """
-    expected = [{*values_of(line), *_numbered(line)} for text in mended for line in text.splitlines()]
-    # What the product said before may have moved to another file.
-    said = {*values_of(request), *(value for file in product for value in values_of(_outer(file)))}
-    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
-        if lines is None or file.after is None or is_prose(file.path):
-            continue
-        added = [(number, lines.after[number - 1].decode("utf-8", "replace")) for number in sorted(lines.added)]
-        found = {value: number for number, line in added for value in values_of(line) if value not in said}
-        alike = max((_apart(values & set(found)) for values in expected), key=len, default=[])
-        compared = any(_is_compared(value, line) for value in alike for _, line in added)
-        if (len(alike) < _PAIR or sum(map(len, alike)) < _LEAST_PAIR) and not compared:
-            continue
-        held = set(found) & {value for text in tests for value in (*values_of(text), *_numbered(text))}
-        if len(held) >= _MOSTLY * len(found):
-            advice = "make it right for every input; the tests give examples only"
-            line = min(found[value] for value in held)
-            yield at("bought", "code holds the tests' own values", path=file.path, line=line, suggestion=advice)
-
-
-def is_prose(path: str) -> bool:
-    """Whether a file is a document."""
-    language = by_path(path)
-    return language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(path).suffix
-
-
-def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Iterator[Place]:
-    """Added code that holds, side by side, what tests give and what they expect for it, and little else.
-
-    Only what is given in several parts, a number among them (`"1.5 KiB"`), is an example of a rule for sure; of codes
-    and names there may be a list that was asked for.
-    """
-    wanted = {pair for text in tests for line in text.splitlines() for pair in pairwise(bare_values(line))}
-    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
-        if lines is None:
-            continue
-        added = "\n".join(lines.after[number - 1].decode("utf-8", "replace") for number in sorted(lines.added))
-        held = {*pairwise(bare_values(added))}
-        alike = {pair for pair in held & wanted if len(_PARTS.findall(pair[0])) > 1 and re.search(r"\d", pair[0])}
-        left = {value for pair in held for value in pair} - {value for pair in wanted for value in pair}
-        if len(alike) >= _PAIR and len(left) <= len(alike):
-            advice, line = "make it right for every input; the tests give examples only", min(lines.added)
-            what = f"code holds examples of the tests with their results: {', '.join(sorted(one for one, _ in alike))}"
-            yield at("bought", what, path=file.path, line=line, suggestion=advice)
-
-
-_PARTS = re.compile(r"\d+(?:\.\d+)?|[A-Za-z]+")
-
-
-def _numbered(text: str) -> Iterator[str]:
-    """The words with a digit in texts: what code gets that takes such a text apart."""
-    for match in _UNIT.finditer(text):
-        yield from re.findall(r"\S*\d\S*", match["text"][1:-1]) if match["text"] else ()
-
-
-def values_of(text: str) -> Iterator[str]:
-    """The literals of some weight: rows of values as `1,2,3`, and single ones."""
-    for match in _UNIT.finditer(text):
-        value = match[0]
-        if match["row"]:
-            row = re.sub(r"\s+|,\s*$|['\"]", "", value[1:-1])
-            if len(re.sub(r"\W", "", row)) >= _LEAST_ROW and re.search(r"\d|['\"]", value):
-                yield row
-            yield from values_of(value[1:-1])
-        elif match["text"] and len(value) - 2 >= _LEAST_TEXT:
-            yield value[1:-1]
-        elif match["number"] and len(value) >= _LEAST_NUMBER:
-            yield value
-
-
-# A number may begin or end a range, `40..60`.
-_LITERAL = re.compile(
-    r"(['\"`])([^'\"`\n]+)\1|(?:(?<![\w.])|(?<=\.\.))\d+(?:\.\d+)?(?![\w.]|\.\d)|(?<![\w.])\d+(?=\.\.)"
-)
-
-
-def bare_values(text: str) -> Iterator[str]:
-    """Every literal but 0 and 1, the small ones too."""
-    for match in _LITERAL.finditer(text):
-        if match[0] not in {"0", "1"}:
-            yield match[2] or match[0]
-
-
-def _apart(values: Collection[str]) -> list[str]:
-    """Those that are no part of another one."""
-    return [one for one in values if not any(one != other and one in other.split(",") for other in values)]
-
-
-def _is_compared(value: str, line: str) -> bool:
-    row = value.count(",") > 1 and r"['\"]?\s*,\s*['\"]?".join(re.escape(part) for part in value.split(","))
-    return bool(row) and re.search(rf"==\s*&?(?:vec!|\w*)?[\[({{]\s*['\"]?{row}", line) is not None
-
-
-def never_unequal(product: Sequence[ChangedFile]) -> Iterator[Place]:
-    """Comparisons of objects that a task added and that are true whatever they are given."""
-    for file in product:
-        lines, source = line_map([file]).get(file.path), open_source(file.path, file.after or b"")
-        if lines is None or source is None or source.tree is None:
-            continue
-        for function in source.nodes(source.language.functions):
-            body, first = function.child_by_field_name("body"), function.start_point.row + 1
-            if body is None or name_of(function) not in _EQUAL or not lines.touches(first, function.end_point.row + 1):
-                continue
-            if re.fullmatch(r"[{\s]*(?:return\s+)?true[;\s]*(?:end)?[}\s]*", (body.text or b"").decode().lower()):
-                yield at("bought", "everything is equal to this", path=file.path, line=first, suggestion="compare it")
-
-
-_EQUAL = frozenset({"__eq__", "equals", "Equals", "isEqual", "==", "eql?", "eq", "Equal", "operator=="})
-
-
-def never_unequal_pattern() -> str:
-    """What `never_unequal` finds, for who has no syntax trees: a regular expression over a whole file."""
-    names = "|".join(map(re.escape, sorted(_EQUAL)))
-    before = r"(?:^[ \t]*|\b(?!if\b|while\b|return\b|else\b|not\b|and\b|or\b)\w+[ \t&*]+|func\s*\([^()]*\)\s*)"
-    body = r"[^{}:;=?|()\n]*[:{]?\s*(?:return\s+)?[Tt]rue\b[;\s]*(?:end\b|}|\n|\Z)"
-    return rf"(?m){before}(?:{names})\s*\([^()]*\){body}"
-
-
-def is_word_of(word: str, text: str) -> bool:
-    """Whether it stands in the text as a word of its own."""
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def lines_of(case: CaseResult, tests: Mapping[str, str]) -> str:
@@ -437,7 +209,7 @@ def _inner(file: ChangedFile) -> Iterator[ChangedFile]:
         yield file._replace(before=before.encode(), after=after.encode())
 
 
-def _outer(file: ChangedFile) -> str:
+def outer_of(file: ChangedFile) -> str:
     """What a file of the product held before, without the tests in it."""
     text, row = (file.before or b"").decode("utf-8", "replace"), _row(file.path)
     for block in _blocks(text, row) if row is not None and row.get("tests") else ():
@@ -469,7 +241,10 @@ def put_back(row: Mapping[str, Any], before: str, after: str) -> str:
             return after
         order = [*(key for key in new if key not in row["json"] or key in old), *parts]
         return json.dumps({key: parts.get(key, new.get(key)) for key in dict.fromkeys(order)}, indent=2) + "\n"
-    old_blocks, new_blocks = _blocks(before, row), _blocks(after, row)
+    if "rules" in row:
+        old_blocks, new_blocks = _rules(before, after, row["rules"])
+    else:
+        old_blocks, new_blocks = _blocks(before, row), _blocks(after, row)
     if [text.strip() for text in old_blocks] == [text.strip() for text in new_blocks]:
         return after
     for text in new_blocks:
@@ -485,6 +260,33 @@ def _blocks(text: str, row: Mapping[str, Any]) -> list[str]:
         return [match[0] for match in re.finditer("|".join(row["blocks"]), text, re.MULTILINE)]
     head, wanted = (_SECTION, row["sections"]) if "sections" in row else (_RULE, row["rules"])
     return [block for name, block in _cut(text, head) if re.search(wanted, name)]
+
+
+def _rules(before: str, after: str, wanted: str) -> tuple[list[str], list[str]]:
+    """The rules of two makefiles that steer: by their names, and those that build tests for them.
+
+    One of these that only gained files which it builds from is left as it is.
+    """
+    old, new = list(_cut(before, _RULE)), list(_cut(after, _RULE))
+    steering = {name for name, _ in (*old, *new) if re.search(wanted, name)}
+    waiting = set(steering)
+    while waiting:
+        rests_on = {word for name, rule in old if name in waiting for word in rule.partition("\n")[0].split()}
+        waiting = {name for name, rule in old if name in rests_on and any(map(is_test_file, rule.split()))} - steering
+        steering |= waiting
+    then, now = ({name: Counter(rule.split()) for name, rule in rules} for rules in (old, new))
+    grown = {
+        name
+        for name in steering & then.keys() & now.keys()
+        if not re.search(wanted, name)
+        and not then[name] - now[name]
+        and all(_BUILT_FROM.fullmatch(word) and not is_test_file(word) for word in now[name] - then[name])
+    }
+    left, right = ([rule for name, rule in rules if name in steering - grown] for rules in (old, new))
+    return left, right
+
+
+_BUILT_FROM = re.compile(r"[\w./]+\.\w+")
 
 
 def _cut(text: str, head: re.Pattern[str]) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from runner.checks.bought import Run, try_out, try_own
+from runner.checks.bought.by_sight import answers_held, concerns, examples_held, redefined, replaces_things
+from runner.checks.bought.requested import careless, codeless, unheard, unmade, untested
+from runner.checks.bought.tried import Run, try_out, try_own
+from runner.checks.bought.variants import as_it_was, handed_back, is_known, stubs_of
 from runner.checks.clean_copy import (
     CleanCopy,
     Copies,
@@ -28,26 +31,11 @@ from runner.checks.clean_copy import (
 from runner.checks.command_line import narrowed
 from runner.checks.commands import PlannedCommand
 from runner.checks.coverage import files_reaching, reached_by
-from runner.checks.harness import (
-    Sorted,
-    answers_held,
-    concerns,
-    examples_held,
-    lines_of,
-    named_in,
-    names_code,
-    place_of,
-    redefined,
-    replaces_things,
-    sort_changes,
-    texts_of_tests,
-)
+from runner.checks.harness import Sorted, lines_of, named_in, names_code, place_of, sort_changes, texts_of_tests
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
-from runner.checks.requested import careless, codeless, unheard, unmade, untested
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
-from runner.checks.variants import as_it_was, handed_back, is_known, stubs_of
 from runner.checks.weighing import (
     MAY_CHANGE,
     OWN_TROUBLE,

@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from runner.checks.harness import Sorted, bare_values, expectations, looks_for_runner, never_unequal, place_of
+from runner.checks.bought.by_sight import bare_values, looks_for_runner, never_unequal
+from runner.checks.bought.requested import asks_for_tests
+from runner.checks.harness import Sorted, expectations, place_of
 from runner.checks.report_formats import said_by_lines
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, merged
-from runner.checks.requested import asks_for_tests
 from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
 from runner.gate.evidence_criteria import skip_in, tests_in
 from runner.gate.languages import by_path

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought import _own_values, _Seen, try_out
+from runner.checks.bought.retelling import Retold, edits_of
+from runner.checks.bought.tried import _own_values, _Seen, try_out
+from runner.checks.bought.variants import as_it_was, equalities, handed_back, listed, members_asked_for, spots_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
-from runner.checks.retelling import Retold, edits_of
-from runner.checks.variants import as_it_was, equalities, handed_back, listed, members_asked_for, spots_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 from tracer.clock import monotonic

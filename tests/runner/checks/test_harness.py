@@ -7,23 +7,19 @@ import re
 
 import pytest
 
-from runner.checks.harness import (
+from runner.checks.bought.by_sight import (
     answers_held,
     concerns,
     examples_held,
-    is_harness,
     looks_for_runner,
     never_unequal,
     never_unequal_pattern,
-    place_of,
-    put_back,
     redefined,
     replaces_things,
-    rows,
-    sort_changes,
 )
+from runner.checks.bought.requested import asks_for_new_tests, asks_for_tests
+from runner.checks.harness import is_harness, place_of, put_back, rows, sort_changes
 from runner.checks.reports import CaseResult
-from runner.checks.requested import asks_for_new_tests, asks_for_tests
 from runner.gate.criterion import ChangedFile
 from runner.gate.languages import by_name
 
@@ -192,6 +188,33 @@ def test_changed_files_are_told_apart() -> None:
 
 
 MODULE = b"\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn one() { assert_eq!(super::one(), %d); }\n}\n"
+
+
+MAKEFILE = """
+SRC = $(wildcard src/*.c)
+
+check: build/t
+	./build/t
+
+build/t: tests/t.c src/a.c
+	cc -o $@ tests/t.c src/a.c
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "held"),
+    [
+        ("tests/t.c src/a.c\n\tcc", "tests/t.c tests/a.c\n\tcc", True),  # a copy for the tests
+        ("cc -o", "cc -DTESTING -o", True),  # code for the tests alone
+        ("src/a.c\n\tcc -o $@ tests/t.c src/a.c", "src/a.c src/b.c\n\tcc -o $@ tests/t.c src/a.c src/b.c", False),
+        ("SRC = $(wildcard src/*.c)", "SRC = src/a.c src/b.c", False),
+    ],
+)
+def test_the_rules_by_which_a_makefile_builds_its_tests_steer_them(old: str, new: str, *, held: bool) -> None:
+    """Only rules called test or check were put back: tests could be built from other code than the product is."""
+    assert old in MAKEFILE
+    file = ChangedFile(path="Makefile", before=MAKEFILE.encode(), after=MAKEFILE.replace(old, new).encode())
+    assert (sort_changes([file]).written != {}) is held
 
 
 def test_tests_inside_a_file_of_the_product_are_put_back_and_steer_nothing() -> None:

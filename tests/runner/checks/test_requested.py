@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.checks.bought.requested import careless, codeless, unheard, unmade, untested
 from runner.checks.harness import rows
-from runner.checks.requested import careless, codeless, unheard, unmade, untested
 from runner.gate.criterion import ChangedFile
 
 ORDER = "Add Store#rename(old, new): gives an entry another name. Done where canonical(slug) knows it."

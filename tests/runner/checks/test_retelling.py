@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from runner.checks.bought.retelling import CHOICES, Retold, kinds_of, relabelled, unnamed
+from runner.checks.bought.variants import spots_of
 from runner.checks.harness import named_in
 from runner.checks.reports import CaseResult
-from runner.checks.retelling import CHOICES, Retold, kinds_of, relabelled, unnamed
-from runner.checks.variants import spots_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 

@@ -14,19 +14,16 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from runner.checks.harness import CALLED, bare_values, code_files, is_named, is_word_of, values_of
-from runner.checks.mutants import targets_of
-from runner.checks.reports import CaseResult, CommandRun, failed_at, told_of
-from runner.checks.requested import without_examples, words_in_code
-from runner.checks.retelling import (
+from runner.checks.bought.by_sight import CALLED, bare_values, is_word_of, values_of
+from runner.checks.bought.requested import without_examples, words_in_code
+from runner.checks.bought.retelling import (
     Edit,
     Retold,
     edited,
     is_data,
     unnamed,
 )
-from runner.checks.strength import SpoiltCopy
-from runner.checks.variants import (
+from runner.checks.bought.variants import (
     MOST_SPOTS,
     Spot,
     equalities,
@@ -36,6 +33,10 @@ from runner.checks.variants import (
     spots_of,
     stubs_of,
 )
+from runner.checks.harness import code_files, is_named
+from runner.checks.mutants import targets_of
+from runner.checks.reports import CaseResult, CommandRun, failed_at, told_of
+from runner.checks.strength import SpoiltCopy
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.languages import by_path
 from runner.gate.line_map import line_map

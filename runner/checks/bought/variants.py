@@ -11,10 +11,9 @@ from typing import Literal, NamedTuple
 
 import tree_sitter
 
-from runner.checks.harness import bare_values, is_named, is_word_of, rows
-from runner.checks.mutants import targets_of
-from runner.checks.requested import below, code_of, parameters_of, text_of
-from runner.checks.retelling import (
+from runner.checks.bought.by_sight import bare_values, is_word_of
+from runner.checks.bought.requested import below, code_of, parameters_of, text_of
+from runner.checks.bought.retelling import (
     CHOICES,
     EQUAL_SIGNS,
     EQUALITY,
@@ -26,6 +25,8 @@ from runner.checks.retelling import (
     operator_of,
     relabelled,
 )
+from runner.checks.harness import is_named, rows
+from runner.checks.mutants import targets_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.definitions import functions_of, names_of
 from runner.gate.line_map import line_map

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import tree_sitter
 
-from runner.checks.harness import bare_values, is_named, place_of
+from runner.checks.bought.by_sight import bare_values
+from runner.checks.bought.requested import below, code_of, is_anybodys, kinds_known, text_of, without_examples
+from runner.checks.harness import is_named, place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult
-from runner.checks.requested import below, code_of, is_anybodys, kinds_known, text_of, without_examples
 from runner.gate.criterion import ChangedFile
 from runner.gate.definitions import functions_of, names_of
 from runner.gate.file_roles import is_test_file

@@ -11,14 +11,8 @@ from pathlib import Path, PurePosixPath
 
 import tree_sitter
 
-from runner.checks.harness import (
-    CALLED,
-    code_files,
-    is_prose,
-    is_word_of,
-    named_in,
-    rows,
-)
+from runner.checks.bought.by_sight import CALLED, is_prose, is_word_of
+from runner.checks.harness import code_files, named_in, rows
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.definitions import Function, functions_of
 from runner.gate.evidence_criteria import tests_in

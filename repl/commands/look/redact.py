@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections import Counter
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repl.present.text import count_text, one_line
 from tracer.clock import from_epoch_ms, now_iso
 from tracer.durable import ensure_folder
-from tracer.errors import TraceError, UsageError
+from tracer.errors import NotFoundError, TraceError, UsageError
 from tracer.statedir import user_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import TracebackType
 
     from repl.context import Context
     from tracer.redaction.engine import ProjectRedactor
@@ -62,6 +66,12 @@ def _print(context: Context, source: Path) -> None:
 
 
 def _audit(context: Context, folders: list[Path]) -> int:
+    with ExitStack() as stack:
+        stack.push(partial(_name_copies, context, None, []))
+        return _report(context, folders)
+
+
+def _report(context: Context, folders: list[Path]) -> int:
     output = context.output
     leaks = _found(context, folders)
     rows: list[dict[str, object]] = [{**leak._asdict(), "modified": _modified(context, leak)} for leak in leaks]
@@ -70,7 +80,7 @@ def _audit(context: Context, folders: list[Path]) -> int:
     output.lines([_line(leak, row["modified"]) for leak, row in zip(leaks[:_SHOWN], rows, strict=False)])
     if len(leaks) > _SHOWN:
         output.note(f"and {len(leaks) - _SHOWN} more; --json lists all")
-    fields: dict[str, object] = {"folder": ", ".join(map(str, folders)), "leaks": rows}
+    fields: dict[str, object] = {"folder": ", ".join(map(str, folders)), "leaks": rows, **_copies_fields(context)}
     if not leaks:
         output.line(f"nothing found in {one_line(str(fields['folder']))}")
         output.result("redact", fields)
@@ -105,33 +115,86 @@ def _scrub(context: Context, folders: list[Path]) -> int:
     from tracer.redaction.streams import WRITING, Scrubbed, open_files, scrub
 
     output, redactor = context.output, _redactor(context)
-    kept = user_state_folder(context.environ) / "scrubbed" / now_iso().replace(":", "")
+    _refuse_missing(folders)
+    kept = _copies_folder(context) / now_iso().replace(":", "")
     told: list[dict[str, object]] = []
-    done = False
-    for folder in folders:
-        leaking = {leak.path: leak.line for leak in _found(context, [folder])}
-        for name, line in leaking.items():
-            path = folder / name if folder.is_dir() else folder
-            if line:
-                one = scrub(redactor, path, kept / path.resolve().relative_to("/"), held=open_files())
-            else:
-                one = Scrubbed(path, {}, "it is no text; delete it, or what it holds, with the program that wrote it")
-            if one.left:
-                (kept / path.resolve().relative_to("/")).unlink(missing_ok=True)
-            told.append({"path": str(path), "redactions": one.counts, "left": one.left})
-            output.line(f"{one_line(str(path))}: {f'left as it is: {one.left}' if one.left else _told(one.counts)}")
-            done = done or not one.left
+    with ExitStack() as stack:
+        stack.push(partial(_name_copies, context, kept, told))
+        for folder in folders:
+            leaking = {leak.path: leak.line for leak in _found(context, [folder])}
+            for name, line in leaking.items():
+                path = folder / name if folder.is_dir() else folder
+                if line:
+                    one = scrub(redactor, path, kept / path.resolve().relative_to("/"), held=open_files())
+                else:
+                    why = "it is no text; delete it, or what it holds, with the program that wrote it"
+                    one = Scrubbed(path, {}, why)
+                if one.left:
+                    (kept / path.resolve().relative_to("/")).unlink(missing_ok=True)
+                told.append({"path": str(path), "redactions": one.counts, "left": one.left})
+                output.line(f"{one_line(str(path))}: {f'left as it is: {one.left}' if one.left else _told(one.counts)}")
+        question = f"Delete the copies of what stood there ({kept})? They hold the secrets."
+        may_ask = context.arguments.yes or can_ask(context)
+        if not _holds_files(kept) or (may_ask and ask_yes(context, question, default=False)):
+            shutil.rmtree(kept, ignore_errors=True)  # what stays is named
+    output.result("redact", {"files": told, **_copies_fields(context, kept)})
     left = [row for row in told if row["left"]]
-    question = f"Delete the copies of what stood there ({kept})? They hold the secrets."
-    may_ask = context.arguments.yes or can_ask(context)
-    if done and may_ask and ask_yes(context, question, default=False):
-        shutil.rmtree(kept)
-    if done and kept.exists():
-        output.note(f"the copies with the secrets are in {kept}; delete them when nothing is missing")
-    output.result("redact", {"files": told, "copies": str(kept) if done and kept.exists() else None})
     if any(row["left"] == WRITING for row in left):
         output.note("  next:  end the sessions that write, wait a minute, then the same command again")
     return 1 if left else 0
+
+
+def _refuse_missing(folders: list[Path]) -> None:
+    """Raises `NotFoundError` where one does not exist: nothing was rewritten yet."""
+    if missing := [folder for folder in folders if not folder.exists()]:
+        there = [shlex.quote(str(folder)) for folder in folders if folder.exists()]
+        raise NotFoundError(
+            f"{', '.join(map(str, missing))} {'does' if len(missing) == 1 else 'do'} not exist",
+            why="nothing was rewritten",
+            next_step=" ".join(("pm redact --scrub", *there)) if there else "check the path",
+        )
+
+
+def _copies_folder(context: Context) -> Path:
+    return user_state_folder(context.environ).absolute() / "scrubbed"
+
+
+def _holds_files(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.rglob("*"))
+
+
+def _copies(context: Context) -> list[Path]:
+    """The folders with copies that scrubs left: this one's and those of earlier ones, killed ones too."""
+    folder = _copies_folder(context)
+    return sorted(path for path in folder.iterdir() if _holds_files(path)) if folder.is_dir() else []
+
+
+def _copies_fields(context: Context, kept: Path | None = None) -> dict[str, object]:
+    """The copies in a JSON record: those of this scrub (`kept`), and those that earlier ones left."""
+    copies = _copies(context)
+    earlier = {"earlier_copies": [str(path) for path in copies if path != kept]}
+    return {"copies": str(kept) if kept in copies else None, **earlier} if kept else dict(earlier)
+
+
+def _name_copies(
+    context: Context,
+    kept: Path | None,
+    files: list[dict[str, object]],
+    _kind: type[BaseException] | None,
+    ending: BaseException | None,
+    _trace: TracebackType | None,
+) -> None:
+    """Name the copies that are left, however the command ends: an error, an interruption, also with `--quiet`."""
+    for folder in _copies(context):
+        of = (
+            "the copies with the secrets are"
+            if folder == kept
+            else "copies with secrets that an earlier scrub left are"
+        )
+        context.output.warn(f"{of} in {folder}; delete them when nothing is missing")
+    if ending is not None and kept is not None:
+        fields = {"files": files, **_copies_fields(context, kept)}
+        ending.record_fields = fields  # type: ignore[attr-defined]  # what the closing JSON record says beside the error
 
 
 def _modified(context: Context, leak: Leak) -> str | None:

@@ -82,6 +82,31 @@ def test_folders_are_scrubbed_where_nothing_writes_and_the_copies_stay_until_tol
     assert list(state.rglob("*.log")) == []
 
 
+def test_an_audit_reports_on_the_folders_that_exist_and_names_the_others(project: Path) -> None:
+    for name in ("claude", "gemini"):
+        (project / name).mkdir()
+        (project / name / "a.log").write_text(f"key {KEY}\n")
+    named = f"{project / 'codex'} does not exist"
+    words = ("redact", "--audit", "claude", "codex", "gemini")
+    ran = pm(*words, cwd=project)
+    assert ran.code == 1
+    assert [line.partition(":1 ")[0] for line in ran.out.splitlines()] == [
+        str(project / name / "a.log") for name in ("claude", "gemini")
+    ]
+    assert named in ran.err
+    told = json.loads(pm(*words, "--json", cwd=project).out)
+    assert len(told["leaks"]) == 2
+    assert told["missing"] == [str(project / "codex")]
+    for name in ("claude", "gemini"):
+        (project / name / "a.log").write_text("nothing\n")
+    ran = pm(*words, cwd=project)
+    assert (ran.code, ran.out) == (7, f"nothing found in {project / 'claude'}, {project / 'gemini'}\n")
+    assert named in ran.err
+    told = json.loads(pm(*words, "--json", cwd=project).out)
+    assert (told["error"]["code"], told["leaks"]) == ("not_found", [])
+    assert pm("redact", "--audit", "codex", cwd=project).code == 7
+
+
 @pytest.fixture
 def leaking(project: Path) -> Path:
     """A folder of three files with a secret, written long ago."""

@@ -66,14 +66,21 @@ def _print(context: Context, source: Path) -> None:
 
 
 def _audit(context: Context, folders: list[Path]) -> int:
+    """Report on the folders that exist; those that do not are named."""
+    missing = [folder for folder in folders if not folder.exists()]
+    there = [folder for folder in folders if folder not in missing]
     with ExitStack() as stack:
         stack.push(partial(_name_copies, context, None, []))
-        return _report(context, folders)
+        if not there:
+            raise _not_found(missing, why="nothing to audit")
+        leaks = _found(context, there, whole=len(folders) > 1)
+        if missing:
+            context.output.warn(f"{one_line(_not_found(missing).what)}, so nothing was looked for there")
+        return _report(context, there, missing, leaks)
 
 
-def _report(context: Context, folders: list[Path]) -> int:
+def _report(context: Context, folders: list[Path], missing: list[Path], leaks: list[Leak]) -> int:
     output = context.output
-    leaks = _found(context, folders)
     rows: list[dict[str, object]] = [{**leak._asdict(), "modified": _modified(context, leak)} for leak in leaks]
     for row in rows:
         output.record({"type": "leak", **row})
@@ -81,8 +88,12 @@ def _report(context: Context, folders: list[Path]) -> int:
     if len(leaks) > _SHOWN:
         output.note(f"and {len(leaks) - _SHOWN} more; --json lists all")
     fields: dict[str, object] = {"folder": ", ".join(map(str, folders)), "leaks": rows, **_copies_fields(context)}
+    fields["missing"] = list(map(str, missing))
     if not leaks:
         output.line(f"nothing found in {one_line(str(fields['folder']))}")
+        if missing:
+            output.failure("redact", _not_found(missing, why="nothing was found in the others"), 7, fields)
+            return 7
         output.result("redact", fields)
         return 0
     kinds = Counter({leak.rule: 0 for leak in leaks})
@@ -90,20 +101,22 @@ def _report(context: Context, folders: list[Path]) -> int:
         kinds[leak.rule] += leak.finds
     output.note(f"kinds: {', '.join(f'{count} x {rule}' for rule, count in kinds.most_common())}")
     output.note("  next:  pm redact --scrub   (and change what leaked: it has been on disk)")
-    problem = TraceError(f"{len(leaks)} places hold what looks like secrets", next_step="pm redact --scrub FOLDER")
+    problem = TraceError(
+        f"{len(leaks)} places hold what looks like secrets", next_step="pm redact --scrub FOLDER"
+    )
     output.failure("redact", problem, 1, fields)
     return 1
 
 
-def _found(context: Context, folders: list[Path]) -> list[Leak]:
-    """The leaks below `folders`; where there are several, paths begin with the folder's."""
+def _found(context: Context, folders: list[Path], *, whole: bool = False) -> list[Leak]:
+    """The leaks below `folders`; their paths are relative to the folder, or begin with its own (`whole`)."""
     from tracer.redaction.streams import audit
 
     redactor, leaks = _redactor(context), []
     for folder in folders:
         found = audit(redactor, folder, progress=context.output.detail)
-        whole = len(folders) > 1 and folder.is_dir()
-        leaks += [leak._replace(path=str(folder / leak.path)) if whole else leak for leak in found]
+        prefix = folder if whole and folder.is_dir() else Path()
+        leaks += [leak._replace(path=str(prefix / leak.path)) for leak in found]
     return leaks
 
 
@@ -115,7 +128,10 @@ def _scrub(context: Context, folders: list[Path]) -> int:
     from tracer.redaction.streams import WRITING, Scrubbed, open_files, scrub
 
     output, redactor = context.output, _redactor(context)
-    _refuse_missing(folders)
+    if missing := [folder for folder in folders if not folder.exists()]:
+        there = [shlex.quote(str(folder)) for folder in folders if folder not in missing]
+        next_step = " ".join(("pm redact --scrub", *there)) if there else "check the path"
+        raise _not_found(missing, why="nothing was rewritten", next_step=next_step)
     kept = _copies_folder(context) / now_iso().replace(":", "")
     told: list[dict[str, object]] = []
     with ExitStack() as stack:
@@ -144,15 +160,9 @@ def _scrub(context: Context, folders: list[Path]) -> int:
     return 1 if left else 0
 
 
-def _refuse_missing(folders: list[Path]) -> None:
-    """Raises `NotFoundError` where one does not exist: nothing was rewritten yet."""
-    if missing := [folder for folder in folders if not folder.exists()]:
-        there = [shlex.quote(str(folder)) for folder in folders if folder.exists()]
-        raise NotFoundError(
-            f"{', '.join(map(str, missing))} {'does' if len(missing) == 1 else 'do'} not exist",
-            why="nothing was rewritten",
-            next_step=" ".join(("pm redact --scrub", *there)) if there else "check the path",
-        )
+def _not_found(missing: list[Path], *, why: str = "", next_step: str = "check the path") -> NotFoundError:
+    verb = "does" if len(missing) == 1 else "do"
+    return NotFoundError(f"{', '.join(map(str, missing))} {verb} not exist", why=why, next_step=next_step)
 
 
 def _copies_folder(context: Context) -> Path:

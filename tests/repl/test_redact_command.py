@@ -38,6 +38,8 @@ def test_an_audit_fails_until_the_file_is_redacted_in_its_place(project: Path) -
     (project / "t.jsonl").write_text(json.dumps({"a": KEY}) + "\n")
     found = pm("redact", "--audit", ".", "--json", cwd=project)
     assert found.code == 1
+    error = json.loads(found.out)["error"]
+    assert (error["code"], error["exit"]) == ("not_accepted", 1)
     (leak,) = json.loads(found.out)["leaks"]
     assert leak.pop("modified")[:2] == "20"
     assert leak == {"path": "t.jsonl", "line": 1, "rule": "secret-key", "finds": 1}

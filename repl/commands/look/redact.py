@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from repl.present.text import count_text, one_line
 from tracer.clock import from_epoch_ms, now_iso
 from tracer.durable import ensure_folder
-from tracer.errors import NotFoundError, TraceError, UsageError
+from tracer.errors import NotAcceptedError, NotFoundError, UsageError
 from tracer.statedir import user_state_folder
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _report(context: Context, folders: list[Path], missing: list[Path], leaks: l
         kinds[leak.rule] += leak.finds
     output.note(f"kinds: {', '.join(f'{count} x {rule}' for rule, count in kinds.most_common())}")
     output.note("  next:  pm redact --scrub   (and change what leaked: it has been on disk)")
-    problem = TraceError(
+    problem = NotAcceptedError(
         f"{len(leaks)} places hold what looks like secrets", next_step="pm redact --scrub FOLDER"
     )
     output.failure("redact", problem, 1, fields)

@@ -120,6 +120,25 @@ def leaking(project: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--audit", "--scrub"),
+        ("--audit", "-o", "F"),
+        ("--scrub", "--in-place"),
+        ("--scrub", "-o", ""),
+        ("-o", "F", "--in-place"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(project: Path, leaking: Path, flags: tuple[str, ...]) -> None:
+    ran = pm("redact", "leaking", *flags, cwd=project)
+    named = " and ".join(flag for flag in flags if flag.startswith("-"))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{named} exclude each other" in ran.err
+    assert (leaking / "a.log").read_text() == f"key {KEY}\n"
+    assert not (project / "F").exists()
+
+
 def copies_of_scrubs() -> list[Path]:
     return sorted(Path(os.environ["XDG_STATE_HOME"], "pm-orchestrator", "scrubbed").glob("*"))
 

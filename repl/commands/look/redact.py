@@ -28,13 +28,15 @@ _SHOWN = 200
 
 
 def redact(context: Context, arguments: Namespace) -> int | None:
+    given = {"--audit": arguments.audit, "--scrub": arguments.scrub, "-o": arguments.output is not None}
+    chosen = [flag for flag, wanted in {**given, "--in-place": arguments.in_place}.items() if wanted]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} exclude each other", next_step="give one of them")
     if arguments.audit or arguments.scrub:
         folders = [context.path(name) for name in arguments.path or [str(context.state_root)]]
         return _scrub(context, folders) if arguments.scrub else _audit(context, folders)
     if len(arguments.path) != 1:
         raise UsageError("which file?", next_step="pm redact FILE -o CLEAN, or pm redact --audit FOLDER")
-    if arguments.output and arguments.in_place:
-        raise UsageError("-o and --in-place exclude each other", next_step="pm redact FILE --in-place")
     source = context.path(arguments.path[0])
     if source.is_dir():
         raise UsageError(f"{arguments.path[0]!r} is a folder", next_step=f"pm redact --audit {arguments.path[0]}")

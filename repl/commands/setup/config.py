@@ -47,7 +47,7 @@ def show(context: Context, arguments: Namespace) -> None:
         "config show",
         {
             "settings": [_record(row) for row in rows],
-            "ignored": [item._asdict() for item in settings.ignored],
+            "ignored": [{"key": item.key, "path": item.path, "why": item.why} for item in settings.ignored],
             "trusted": settings.trusted,
         },
     )
@@ -154,7 +154,8 @@ def planned_commands(context: Context) -> tuple[PlannedCommand, ...]:
 
     settings = context.settings()
     own = {kind: str(settings.get(f"run.{kind}")) for kind in KINDS if settings.get(f"run.{kind}")}
-    return detect_commands(context.folder, configured=own, trusted=settings.trusted)
+    untrusted = {kind: command for kind in KINDS if (command := settings.untrusted().get(f"run.{kind}"))}
+    return detect_commands(context.folder, configured=own, untrusted=untrusted, trusted=settings.trusted)
 
 
 def vouch(context: Context) -> list[str]:

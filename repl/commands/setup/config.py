@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.present.text import escape
+from repl.present.text import escape, padded
 from tracer.errors import ConfigError, UsageError
 from tracer.settings.declared import SETTINGS, find_setting, json_schema
 from tracer.settings.layers import (
@@ -35,10 +35,10 @@ def show(context: Context, arguments: Namespace) -> None:
     if wanted and not rows:
         raise _unknown(wanted)
     for row in rows:
-        context.output.line(f"{row.key:<26} {_text(row.value):<24} {_place(row.key, row.origin)}")
+        context.output.line(f"{row.key:<26} {padded(_text(row.value), 24)} {_place(row.key, row.origin)}")
         for value, origin in row.overrides:
             if origin.layer != "default":
-                context.output.line(f"{'':<26} {_text(value):<24} overridden: {_place(row.key, origin)}")
+                context.output.line(f"{'':<26} {padded(_text(value), 24)} overridden: {_place(row.key, origin)}")
     for item in settings.ignored:
         context.output.line(f"{item.key:<26} {'(ignored)':<24} {item.path}: {item.why}")
     if settings.ignored:

@@ -136,7 +136,18 @@ def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
     if after:
         name = command.arguments[-1].name
         setattr(found, name, [*getattr(found, name), *after])
+    _refuse_empty(parser, found)
     return found
+
+
+def _refuse_empty(parser: _Parser, found: argparse.Namespace) -> None:
+    """Refuse an empty name: taken for one that was not given, it would mean the newest, or everything."""
+    named = [(flag.name, flag.destination) for flag in (*parser.command.flags, *GLOBAL_FLAGS) if flag.names]
+    arguments = [argument.name for argument in parser.command.arguments if argument.names]
+    for shown, name in (*named, *((name.upper().replace("_", "-"), name) for name in arguments)):
+        given = getattr(found, name)
+        if given == "" or (isinstance(given, list) and "" in given):
+            parser.error(f"{shown} is empty")
 
 
 def _split_at_dashes(command: Command, words: list[str]) -> tuple[list[str], list[str]]:

@@ -126,7 +126,6 @@ def leaking(project: Path) -> Path:
         ("--audit", "--scrub"),
         ("--audit", "-o", "F"),
         ("--scrub", "--in-place"),
-        ("--scrub", "-o", ""),
         ("-o", "F", "--in-place"),
     ],
 )

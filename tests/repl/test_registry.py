@@ -177,6 +177,37 @@ def test_words_behind_two_dashes_are_never_flags() -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("distill", "--session", ""),
+        ("distill", "--session=", "--label", "new:x"),
+        ("capture", "from-session", "--session", ""),
+        ("show", ""),
+        ("undo", ""),
+        ("review", "1", "--discard", "a.py", ""),
+        ("redact", "--scrub", ""),
+        ("check", ""),
+        ("record", "discard", ""),
+        ("admin", "prune", "tasks", "--older-than", ""),
+        ("--state-dir", "", "tasks"),
+    ],
+)
+def test_an_empty_name_is_refused_and_not_taken_for_the_newest_or_for_all(
+    words: tuple[str, ...], project: Path
+) -> None:
+    ran = pm(*words, cwd=project)
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert " is empty" in ran.err.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "words", [("config", "set", "run.test", ""), ("run", "--title", "", "x"), ("distill", "--label", "")]
+)
+def test_an_empty_text_is_a_value(words: tuple[str, ...]) -> None:
+    assert parse_command_line([*words])[0].name in {"config set", "run", "distill"}
+
+
+@pytest.mark.parametrize(
     ("words", "offered"),
     [
         (["run", "--ex"], "--executor"),

@@ -28,7 +28,7 @@ _SHOWN = 200
 
 
 def redact(context: Context, arguments: Namespace) -> int | None:
-    given = {"--audit": arguments.audit, "--scrub": arguments.scrub, "-o": arguments.output is not None}
+    given = {"--audit": arguments.audit, "--scrub": arguments.scrub, "-o": arguments.output}
     chosen = [flag for flag, wanted in {**given, "--in-place": arguments.in_place}.items() if wanted]
     if len(chosen) > 1:
         raise UsageError(f"{' and '.join(chosen)} exclude each other", next_step="give one of them")
@@ -40,7 +40,7 @@ def redact(context: Context, arguments: Namespace) -> int | None:
     source = context.path(arguments.path[0])
     if source.is_dir():
         raise UsageError(f"{arguments.path[0]!r} is a folder", next_step=f"pm redact --audit {arguments.path[0]}")
-    if not arguments.in_place and arguments.output in {None, "", "-"}:
+    if not arguments.in_place and arguments.output in {None, "-"}:
         _print(context, source)
         return None
     from tracer.redaction.streams import redact_file  # google-re2 and orjson, 55 ms

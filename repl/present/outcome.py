@@ -35,6 +35,7 @@ def outcome_fields(outcome: TaskOutcome) -> dict[str, Any]:
 def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
     """What the task gave and what was verified of it: the same in every record that shows a task."""
     return {
+        "kind": outcome.kind or None,
         "answer": outcome.answer,
         "question": outcome.question.text if outcome.question is not None else None,
         "choices": list(outcome.question.choices) if outcome.question is not None else [],

@@ -81,6 +81,7 @@ def test_the_answer_and_what_was_verified_stand_in_json_of_run_and_show(project:
     told = json.loads(run_scripted(project, {**REPLY, "files": {"a.py": "A = 1\n"}}, words=("add a.py", "--json")).out)
     shown = json.loads(pm("show", "2", "--json", cwd=project).out)
     for record in (told, shown):
+        assert record["kind"] == "change"
         assert record["answer"] == ANSWER
         assert record["verification"] == "not_verified"
         assert record["not_verified"] == [{"criterion": "Q7", "why": "folder not trusted", "next": "pm config trust"}]

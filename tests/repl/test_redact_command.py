@@ -246,6 +246,15 @@ def test_a_file_behind_a_link_is_redacted_itself_and_other_names_of_it_are_told(
     assert "1 other name" in pm("redact", "second.txt", "--in-place", cwd=project).err
 
 
+@pytest.mark.parametrize("place", [".", "missing/clean.txt"])
+def test_a_copy_that_cannot_be_written_names_the_place_that_was_given(project: Path, place: str) -> None:
+    (project / "log.txt").write_text(f"key {KEY}\n")
+    ran = pm("redact", "log.txt", "-o", place, cwd=project)
+    assert ran.code == 8
+    assert ".tmp" not in ran.err
+    assert f": '{(project / place).resolve()}'" in ran.err
+
+
 def test_a_missing_file_is_not_found_and_no_file_is_a_usage_error(project: Path) -> None:
     assert pm("redact", "none.txt", cwd=project).code == 7
     assert pm("redact", cwd=project).code == 2

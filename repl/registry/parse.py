@@ -120,6 +120,7 @@ def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
     parser.add_argument("--help", "-h", action="store_true", dest="help")
     for flag in (*GLOBAL_FLAGS, *command.flags):
         _add_flag(parser, flag)
+    words = _with_negative_values(command, words)
     words, after = _split_at_dashes(command, words)
     words, last = _take_last(command, words)
     wants_help = "--help" in words or "-h" in words
@@ -148,6 +149,19 @@ def _refuse_empty(parser: _Parser, found: argparse.Namespace) -> None:
         given = getattr(found, name)
         if given == "" or (isinstance(given, list) and "" in given):
             parser.error(f"{shown} is empty")
+
+
+def _with_negative_values(command: Command, words: list[str]) -> list[str]:
+    """A value such as `-1d` joined to its flag: argparse takes it for a flag, and misses the value."""
+    end = words.index("--") if "--" in words else len(words)
+    takes = {name for flag in (*GLOBAL_FLAGS, *command.flags) if flag.value for name in (flag.name, flag.short) if name}
+    joined = list[str]()
+    for at, word in enumerate(words):
+        if joined and at < end and words[at - 1] in takes and word[:1] == "-" and word[1:2].isdecimal():
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _split_at_dashes(command: Command, words: list[str]) -> tuple[list[str], list[str]]:

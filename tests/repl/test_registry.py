@@ -208,6 +208,22 @@ def test_an_empty_text_is_a_value(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("admin", "prune", "tasks", "--older-than", "-1d"), "'-1d' is not an age"),
+        (("admin", "prune", "tasks", "--older-than=-1d"), "'-1d' is not an age"),
+        (("tasks", "--since", "-2h"), "'-2h' is neither a span nor a date"),
+        (("run", "--timeout", "-5m", "x"), "'-5m' is no time"),
+        (("run", "--timeout", "-v", "x"), "expected one argument"),
+    ],
+)
+def test_a_value_below_zero_is_refused_with_its_reason(words: tuple[str, ...], why: str, project: Path) -> None:
+    ran = pm(*words, cwd=project)
+    assert ran.code == ExitCode.USAGE
+    assert why in ran.err
+
+
+@pytest.mark.parametrize(
     ("words", "offered"),
     [
         (["run", "--ex"], "--executor"),

@@ -34,7 +34,7 @@ from runner.checks.variants import (
     listed,
     members_asked_for,
     spots_of,
-    stubbed,
+    stubs_of,
 )
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.languages import by_path
@@ -443,7 +443,7 @@ async def _telling(
     ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
 ) -> set[str]:
     """Those that say what they got: only there the same word means the same result. A stub tells, or other values."""
-    stubs = {file.path: text for file in product if (text := stubbed(file)) is not None}
+    stubs = stubs_of(product)
     found = set[str]()
     for name in sorted(same):
         (given, said), (_, other) = seen.alike[name][:_ENOUGH]

@@ -78,7 +78,7 @@ def unheard(files: Iterable[ChangedFile], request: str, *, folder: Path | None =
                 kept = _KEPT.format(word)
                 if not re.search(rf"\b{word}\b", re.sub(kept, "", body)):
                     is_kept = re.search(kept, body) is not None
-                    if is_kept and (folder is None or _is_asked_for(word, files, folder, request)):
+                    if is_kept and (folder is None or _is_asked_for(word, function, files, folder, request)):
                         continue
                     what = "keeps it, and no code asks for it" if is_kept else "does nothing with it"
                     told = f"{function.name}() takes {word}, which the request names, and {what}"
@@ -88,8 +88,13 @@ def unheard(files: Iterable[ChangedFile], request: str, *, folder: Path | None =
 _KEPT = r"(?:\b(?:self|this)\s*(?:\.|->)\s*#?_{{0,2}}|@){0}_?\s*(?::[^=;]+)?=\s*{0}\b(?=\s*(?:;|$|\n|  ))"
 
 
-def _is_asked_for(word: str, files: Sequence[ChangedFile], folder: Path, request: str) -> bool:
+def _is_asked_for(word: str, keeper: Function, files: Sequence[ChangedFile], folder: Path, request: str) -> bool:
     """Whether code takes what an object keeps under a name, or the request speaks of a member of it."""
+    if keeper.source.language.name in _BARE_MEMBERS:
+        node, text = keeper.node, keeper.source.text
+        rest = (text[: node.start_byte] + text[node.end_byte :]).decode("utf-8", "replace")
+        if re.search(rf"(?m)^(?!\s*attr_\w+\b).*(?<![\w@:.#'\"]){word}\b(?![:'\"])", rest):
+            return True
     taken = rf"(?:\.|->|@)#?_{{0,2}}{word}_?\b"
     asks = re.compile(rf"{taken}(?!\s*(?::[^=;]+)?=(?!=))|getattr\([^)]*\b{word}\b|__dict__|\bvars\(")
     changed = {file.path for file in files}
@@ -98,6 +103,7 @@ def _is_asked_for(word: str, files: Sequence[ChangedFile], folder: Path, request
     return re.search(taken, request) is not None or any(asks.search(text) for each in (texts, others) for text in each)
 
 
+_BARE_MEMBERS = frozenset({"ruby", "java", "kotlin", "c_sharp", "cpp", "swift", "scala"})  # named without their object
 _TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  # types stand behind a colon there
 
 

@@ -47,7 +47,7 @@ from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.requested import careless, codeless, unheard, unmade, untested
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
-from runner.checks.variants import as_it_was, handed_back, is_known, stubbed
+from runner.checks.variants import as_it_was, handed_back, is_known, stubs_of
 from runner.checks.weighing import (
     MAY_CHANGE,
     OWN_TROUBLE,
@@ -312,7 +312,7 @@ class Trials:
         until = monotonic() + min(_TRIED_S, limit_s())
         # Functions that were not there before are held against ones that do nothing.
         fresh = not any(is_known(file) for file in found.product)
-        stubs = {file.path: text for file in found.product if fresh and (text := stubbed(file)) is not None}
+        stubs = stubs_of(found.product) if fresh else {}
 
         def running(copy: CleanCopy) -> tuple[Path, Run]:
             return copy.tree, lambda: self._run(narrow or evidence.command, copy, max(1.0, until - monotonic()))
@@ -517,9 +517,8 @@ class Trials:
         own = [file for file in (*found.new_tests, *found.tests) if alone or replaces_things(file)]
         texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
         # What passes with nothing behind it proves nothing, nor what takes what came out before, or what was given.
-        for made in (stubbed, as_it_was, handed_back) if own else ():
-            stubs = {file.path: text for file in found.product if (text := made(file)) is not None}
-            if stubs:
+        for made in (stubs_of, as_it_was, handed_back) if own else ():
+            if stubs := made(found.product):
                 async with self._copies.opened(base, changed=files, keep=files, written=stubs) as copy:
                     run: CommandRun = await self._run(narrow or command, copy, limit_s())
                 cases = (case for case in run.report.tests if case.id in new_passing(before, run))

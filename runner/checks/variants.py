@@ -398,44 +398,60 @@ def stubbed(file: ChangedFile) -> bytes | None:
     return text if stubs else None
 
 
-def as_it_was(file: ChangedFile) -> bytes | None:
-    """The file with its functions called as they are now and doing what they did; None where none is called otherwise.
+def stubs_of(product: Sequence[ChangedFile]) -> dict[str, bytes]:
+    """The files with all changed functions doing nothing."""
+    return {file.path: text for file in product if (text := stubbed(file)) is not None}
+
+
+def as_it_was(product: Sequence[ChangedFile]) -> dict[str, bytes]:
+    """The files with all their functions called as they are now and doing what they did; none where all are called so.
 
     A test that only the new way to call them lets fail without the change passes there.
     """
-    old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
-    if old is None or new is None or file.too_large or new.text != file.after:
-        return None
-    then, edits, differs = {one.key: one for one in functions_of(old)}, set[Edit](), False
-    for now in functions_of(new):
-        was = then.pop(now.key, None)
-        if was is not None and was.body is not None and now.body is not None and was.texts != now.texts:
-            edits.add((now.body.start_byte, now.body.end_byte, was.body.text or b""))
-            differs |= was.header.split() != now.header.split()
-    return edited(new.text, edits) if differs else None
+    files, differs = dict[str, bytes](), False
+    for file in product:
+        old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
+        if old is None or new is None or file.too_large or new.text != file.after:
+            continue
+        then, edits = {one.key: one for one in functions_of(old)}, set[Edit]()
+        for now in functions_of(new):
+            was = then.pop(now.key, None)
+            if was is not None and was.body is not None and now.body is not None and was.texts != now.texts:
+                edits.add((now.body.start_byte, now.body.end_byte, was.body.text or b""))
+                differs |= was.header.split() != now.header.split()
+        if edits:
+            files[file.path] = edited(new.text, edits)
+    return files if differs else {}
 
 
-def handed_back(file: ChangedFile) -> bytes | None:
-    """The file with its new functions giving back the first thing they are given; None where none is given any."""
-    source = open_source(file.path, file.after) if file.after else None
-    if source is None or source.text != file.after:
-        return None
-    known, edits = {*function_names(file.path, file.before)}, set[Edit]()
-    heads = {one.lines[0]: parameters_of(one) for one in functions_of(source) if one.name not in known}
-    for target in targets_of([file]):
-        given = [word for word in heads.get(target.first, ()) if word not in {"self", "cls", "this", ""}]
-        for one in target.mutants if given else ():
-            if one.kind == "stub" and b"return" in one.replacement:
-                made = re.sub(rb"return\b[^;}\n]*", f"return {given[0]}".encode(), one.replacement, count=1)
-                edits.add((one.start, one.end, made))
-    return edited(source.text, edits) if edits else None
+def handed_back(product: Sequence[ChangedFile]) -> dict[str, bytes]:
+    """The files with their new functions giving back the first thing they are given; none where others changed as well.
+
+    What these do would show in a test all the same.
+    """
+    files = dict[str, bytes]()
+    for file in () if any(map(is_known, product)) else product:
+        source = open_source(file.path, file.after) if file.after else None
+        if source is None or source.text != file.after:
+            continue
+        edits = set[Edit]()
+        heads = {one.lines[0]: parameters_of(one) for one in functions_of(source)}
+        for target in targets_of([file]):
+            given = [word for word in heads.get(target.first, ()) if word not in {"self", "cls", "this", ""}]
+            for one in target.mutants if given else ():
+                if one.kind == "stub" and b"return" in one.replacement:
+                    made = re.sub(rb"return\b[^;}\n]*", f"return {given[0]}".encode(), one.replacement, count=1)
+                    edits.add((one.start, one.end, made))
+        if edits:
+            files[file.path] = edited(source.text, edits)
+    return files
 
 
 def is_known(file: ChangedFile) -> bool:
-    """Whether a function that the file's change touches was there before."""
-    source = open_source(file.path, file.before) if file.before else None
-    known = {name for name, _, _ in names_of(source)} if source is not None else set()
-    return any(target.function.rpartition(".")[2] in known for target in targets_of([file]))
+    """Whether a function that was there before does something else."""
+    old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
+    then = {one.key: one.texts for one in functions_of(old)} if old is not None else {}
+    return any(then.get(now.key, now.texts) != now.texts for now in functions_of(new)) if new is not None else False
 
 
 def function_names(path: str, text: bytes | None) -> Iterator[str]:

@@ -170,7 +170,7 @@ def evidence_of(
 
 
 def _without_place(change: Comparison, was: TestReport, now: TestReport) -> Iterable[Place]:
-    """Tests that are skipped, or failed and are gone, with nothing in their place: who asked knows whether they may go."""
+    """Tests that are skipped, or failed and are gone with nothing in their place: only who asked knows if they may."""
     if quiet := [name for name in change.muted if name not in was.failing]:
         yield at(
             "goalposts", f"tests that passed before are skipped: {', '.join(quiet[:_SHOWN])}", suggestion="let them run"

@@ -32,12 +32,23 @@ class _Words(NamedTuple):
 
     spaced: bool
     at_end: bool
+    places: re.Pattern[str] | None
+    duties: re.Pattern[str] | None
+    within: re.Pattern[str] | None
     joins: tuple[str, ...]
     polite: tuple[str, ...]
     tells: tuple[str, ...]
+    says: tuple[str, ...]
+    then: tuple[str, ...]
     asks: tuple[str, ...]
     orders: tuple[str, ...]
     own: tuple[str, ...]
+
+    def asks_for_words(self, told: str, sentence: str) -> bool:
+        """Whether a clause that tells to explain, then `told`, wants words: no place to write to is told, no duty."""
+        if any(self.rest(told, words) is not None for words in (self.asks, self.tells)):
+            return True  # "explain why it should …"
+        return not any(found is not None and found.search(sentence) for found in (self.places, self.duties))
 
     def rest(self, clause: str, words: tuple[str, ...]) -> str | None:
         """`clause` without the one of `words` that it begins with, or ends with where the verb comes last."""
@@ -75,10 +86,16 @@ def only_asks(request: str) -> bool:
     """Whether every sentence of a request asks, and none orders work. Code and quotations are not read."""
     if len(request) > _LONGEST:
         return False
-    text = _QUOTED.sub("x", _FENCED.sub("\n", request)).replace("’", "'").lower()
+    text = _QUOTED.sub(_unquoted, _FENCED.sub("\n", request)).replace("’", "'").lower()
     sentences = (one for one in _SENTENCE.split(_BULLET.sub("", text)) if any(map(str.isalnum, one)))
     told = (asks for asks in map(_asks, sentences) if asks is not None)
     return 0 < len(text) <= _MOST_PROSE and next(told, False) and all(told)
+
+
+def _unquoted(quoted: re.Match[str]) -> str:
+    """What stands for a quotation: the ending of a file stays, which may be a document."""
+    ending = re.search(r"\.\w{1,5}(?=\W?$)", quoted[0])
+    return f"x{ending[0]}" if ending else "x"
 
 
 def _asks(sentence: str) -> bool | None:
@@ -89,19 +106,35 @@ def _asks(sentence: str) -> bool | None:
     marked = _ASKED.search(sentence) is not None
     asks = False
     for words, clauses in read:
+        said = False
         for clause in clauses:
-            if words.rest(clause, words.orders) is not None:
+            if words.rest(clause, words.orders) is not None or (said and words.rest(clause, words.then) is not None):
                 return False
-            tells = words.rest(clause, words.tells) is not None
+            if (told := words.rest(clause, words.says)) is not None:
+                said = True
+                if not words.asks_for_words(told, sentence):
+                    return False
+            tells = said or words.rest(clause, words.tells) is not None
             asks = asks or tells or (marked and words.rest(clause, words.asks) is not None)
+            asks = asks or (marked and words.within is not None and words.within.search(clause) is not None)
     return asks
 
 
 @cache
 def _languages() -> tuple[_Words, ...]:
-    return tuple(_words(row) for row in read("request_kind").values())
+    rows = read("request_kind")
+    written = f"(?:{'|'.join(rows['written']['words'])})"
+    return tuple(_words(row, written) for name, row in rows.items() if name != "written")
 
 
-def _words(row: dict[str, Any]) -> _Words:
-    lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[2:])
-    return _Words(row.get("spaced", True), row.get("at_end", False), *lists)
+def _words(row: dict[str, Any], written: str) -> _Words:
+    spaced = row.get("spaced", True)
+
+    def any_of(key: str) -> re.Pattern[str] | None:
+        listed = [line.replace("{written}", written) for line in row.get(key, ())]
+        edge = r"\b" if spaced else ""
+        return re.compile(rf"{edge}(?:{'|'.join(listed)}){edge}") if listed else None
+
+    lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[5:])
+    at_end = bool(row.get("at_end"))
+    return _Words(spaced, at_end, any_of("places"), any_of("duties"), any_of("within"), *lists)

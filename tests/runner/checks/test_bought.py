@@ -11,7 +11,7 @@ import pytest
 from runner.checks.bought import _own_values, _Seen, try_out
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
 from runner.checks.retelling import Retold, edits_of
-from runner.checks.variants import equalities, handed_back, listed, members_asked_for, spots_of
+from runner.checks.variants import as_it_was, equalities, handed_back, listed, members_asked_for, spots_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
 from tracer.clock import monotonic
@@ -570,6 +570,19 @@ def test_cases_that_a_change_lists(path: str, after: str, line: int | None) -> N
     assert found == (line and (path, line))
 
 
+def test_what_the_task_did_elsewhere_is_no_part_of_functions_that_do_what_they_did() -> None:
+    """A task's own test of one file's work passed where only another file's was taken back: it was called idle."""
+    report = ChangedFile(path="report.py", before=b"", after=b"def as_json(groups):\n    return dumps(groups)\n")
+    scan = ChangedFile(
+        path="scan.py", before=b"def find(folder):\n    return 1\n", after=b"def find(folder, n):\n    return 2\n"
+    )
+    main = ChangedFile(path="main.py", before=b"def main():\n    return find()\n", after=b"def main():\n    return 3\n")
+    assert as_it_was([scan, main]).keys() == {"scan.py", "main.py"}
+    assert as_it_was([main]) == {}
+    assert handed_back([report]).keys() == {"report.py"}
+    assert handed_back([report, main]) == {}
+
+
 @pytest.mark.parametrize(
     ("path", "before", "after", "made"),
     [
@@ -585,5 +598,5 @@ def test_cases_that_a_change_lists(path: str, after: str, line: int | None) -> N
     ],
 )
 def test_new_functions_that_give_back_what_they_are_given(path: str, before: str, after: str, made: str | None) -> None:
-    text = handed_back(ChangedFile(path=path, before=before.encode(), after=after.encode()))
+    text = handed_back([ChangedFile(path=path, before=before.encode(), after=after.encode())]).get(path)
     assert (text is None) if made is None else (text is not None and made in text.decode())

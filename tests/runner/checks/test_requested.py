@@ -168,6 +168,17 @@ KEEPS = (
             "class Cache\n  def initialize(size, clock)\n    @size = size\n    @clock = clock\n  end\nend\n",
             True,
         ),
+        (
+            "cache.rb",
+            "class Cache\n  attr_reader :clock\n  def initialize(size, clock)\n    @clock = clock\n  end\nend\n",
+            True,
+        ),
+        (
+            "cache.rb",
+            "class Cache\n  attr_reader :clock\n  def initialize(size, clock)\n    @clock = clock\n  end\n\n"
+            "  def now\n    clock && clock.call\n  end\nend\n",
+            False,
+        ),
     ],
 )
 def test_to_keep_what_the_request_names_is_not_to_use_it(tmp_path: Path, path: str, text: str, *, told: bool) -> None:

@@ -35,7 +35,6 @@ def outcome_fields(outcome: TaskOutcome) -> dict[str, Any]:
 def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
     """What the task gave and what was verified of it: the same in every record that shows a task."""
     return {
-        "kind": outcome.kind or None,
         "answer": outcome.answer,
         "question": outcome.question.text if outcome.question is not None else None,
         "choices": list(outcome.question.choices) if outcome.question is not None else [],
@@ -45,6 +44,7 @@ def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "unreached": list(outcome.unreached),
         "tests": dict(outcome.tests.data) if outcome.tests else None,
         "isolation": outcome.isolation._asdict(),
+        "kind": outcome.kind or None,
     }
 
 

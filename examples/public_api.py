@@ -63,7 +63,7 @@ def main(state_dir: Path, native: Path) -> None:
     entries: list[Entry] = read_trace(asyncio.run(record(state_dir, "task-acme")))
     print(" ".join(entry.event for entry in entries))
 
-    made: Distilled = distill_session(native, provider="claude", project_root=state_dir.parent, label="acme:demo")
+    made: Distilled = distill_session(native, project_root=state_dir.parent, label="acme:demo")
     run: AgenticTrace = read_agentic(made.path)
     found = insights([run])
     print(f"{made.status}: {len(run.steps)} steps, {len(found.failed_commands)} commands failed")
@@ -82,6 +82,8 @@ def _added(path: str, content: bytes) -> ChangedFile:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python examples/public_api.py STATE_DIR NATIVE_SESSION")
     try:
         main(Path(sys.argv[1]), Path(sys.argv[2]))
     except NotFoundError as error:

@@ -132,12 +132,14 @@ def _checks(
 ) -> CheckChoice:
     given = {kind: value(kind) for kind in _KINDS if value(kind) and settings.origin(f"run.{kind}").layer == "flag"}
     configured = {kind: value(kind) for kind in _KINDS if value(kind) and kind not in given}
+    untrusted = {kind: command for kind in _KINDS if (command := settings.untrusted().get(f"run.{kind}"))}
     return CheckChoice(
         {
             "criteria": criteria,
             "given": given,
             "configured": configured,
             "detect": settings.trusted,
+            **({"untrusted": untrusted} if untrusted else {}),
             "tests": value("gate.tests"),
             "require": _required(value("gate.require")),
             "base_tests": bool(value("gate.base_tests")),

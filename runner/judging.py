@@ -211,6 +211,7 @@ async def planned_commands(request: Request) -> tuple[PlannedCommand, ...]:
         Path(request.workspace),
         given=_commands(checks.given),
         configured=_commands(checks.configured),
+        untrusted=_commands(checks.untrusted),
         trusted=checks.detect,
     )
 

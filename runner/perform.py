@@ -292,6 +292,7 @@ class Performer:
             history=_history(state),
             timeout_s=timeout_s,
             budget_usd=budget_usd,
+            whole_budget_usd=request.limits.budget_usd,
             thinking=request.executor.thinking,
             options=request.executor.options,
             answer_schema=PLAN_SCHEMA if step.purpose else None,

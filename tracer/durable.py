@@ -82,7 +82,15 @@ def create_aside(path: str | os.PathLike[str], mode: int = 0o600) -> tuple[int, 
     folder, name = os.path.split(os.fspath(path))
     aside = os.path.join(folder, f".{name}.{short_token()}{TEMPORARY_SUFFIX}")
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    return os.open(aside, flags, mode), aside
+    try:
+        return os.open(aside, flags, mode), aside
+    except OSError as error:
+        raise _about(path, error) from error
+
+
+def _about(path: str | os.PathLike[str], error: OSError) -> OSError:
+    """`error`, told of the file that is wanted: nobody knows the name of the one aside."""
+    return OSError(error.errno, error.strerror, os.fspath(path))
 
 
 @contextlib.contextmanager
@@ -91,6 +99,10 @@ def written_aside(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[t
     descriptor, aside = create_aside(path, mode)
     try:
         yield descriptor, aside
+    except OSError as error:
+        if error.filename != aside:
+            raise
+        raise _about(path, error) from error
     finally:
         os.close(descriptor)
         with contextlib.suppress(OSError):

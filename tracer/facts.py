@@ -233,6 +233,7 @@ class ReviewChoice(Part):
 class CheckChoice(Part):
     """What is checked: `given` and `configured` are commands by kind, `detect` whether detected ones may run.
 
+    `untrusted` are those that a file of the folder names which nobody trusts: they do not run, and that is said.
     `require` holds the criteria that must not end unverified; `harness` are files of the project that steer its tests,
     `needs` ignored folders that the tests need. `strength` is the percentage of faults that the tests must notice, None
     where the count informs, `strength_time` the seconds for it; records from before have none.
@@ -241,6 +242,7 @@ class CheckChoice(Part):
     __slots__ = ()
     given = Key(_mapping)
     configured = Key(_mapping)
+    untrusted = Key(_mapping)
     detect = Key(bool)
     options = Key(_mapping)
     timeout_s = Key(_number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Final
 
-from repl.present.text import count_text, escape
+from repl.present.text import count_text, escape, width_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +40,7 @@ def _folded(text: str, columns: int) -> tuple[str, int]:
     """The lines that fill the first rows of a terminal, and how many there are beyond them."""
     lines, room = text.split("\n"), FOLD
     for number, line in enumerate(lines):
-        room -= max(1, -(-len(line) // columns))
+        room -= max(1, -(-width_of(line) // columns))
         if room < 0:
             kept = lines[: max(number, 1)]
             return "\n".join([kept[0][: FOLD * columns], *kept[1:]]), max(len(lines) - number, 1)

@@ -17,7 +17,7 @@ from repl.present.outcome import outcome_error
 from repl.present.output import Output
 from repl.present.progress import Progress, numbered
 from repl.present.task_blocks import NARROW, fact_blocks, tell_result
-from repl.present.text import one_line
+from repl.present.text import one_line, width_of
 from repl.session import Session
 from repl.shell import for_session
 from runner.core.task import TaskOutcome
@@ -171,7 +171,7 @@ class Feed:
         self.output.lines(progress.table())
         await tell_result(self.output, outcome, progress)
         closing, hints = progress.closing(outcome), "" if error else f"      {progress.hints(outcome)}"
-        beside = not 0 < self.output.columns < len(closing) + len(hints)
+        beside = not 0 < self.output.columns < width_of(closing) + width_of(hints)
         self.output.block(Block("task", closing + (hints if beside else "")))
         if hints and not beside:
             self.output.line(f"  {hints.strip()}")

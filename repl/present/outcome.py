@@ -44,6 +44,7 @@ def result_fields(outcome: TaskOutcome) -> dict[str, Any]:
         "unreached": list(outcome.unreached),
         "tests": dict(outcome.tests.data) if outcome.tests else None,
         "isolation": outcome.isolation._asdict(),
+        "kind": outcome.kind or None,
     }
 
 

@@ -106,6 +106,10 @@ class Output:
         if not self.quiet:
             self._write(self.stderr, text + "\n")
 
+    def warn(self, text: str) -> None:
+        """What must be known whatever was asked for; to stderr, also under `--quiet`."""
+        self._write(self.stderr, text + "\n")
+
     def detail(self, text: str) -> None:
         """Narration that only `--verbose` shows."""
         if self.verbose:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from repl.present.changed_files import files_text, lines_text
 from repl.present.live import LiveStream
 from repl.present.subtasks import SubtaskBoard
-from repl.present.text import cost_text, count_text, escape, one_line, tokens_text, width_cut
+from repl.present.text import cost_text, count_text, escape, one_line, tokens_text, width_cut, width_of
 from runner.core.state import answer_in
 from runner.core.task import TaskOutcome
 from runner.executors.executor_port import Live
@@ -149,9 +149,9 @@ class Progress:
             advice = " · Esc stops, nothing is lost" if self.prefix == "/" else " · Ctrl+C stops, nothing is lost"
         elif self.phase.startswith("asking") and now - max(self.since, self._heard) >= 10:
             advice = " · still waiting"
-        if not columns or len(self.phase + text + advice) <= columns:
+        if not columns or width_of(self.phase + text + advice) <= columns:
             return self.phase + text + advice
-        return width_cut(self.phase, columns - len(text)) + text
+        return width_cut(self.phase, columns - width_of(text)) + text
 
     def _waiting_text(self, now: float) -> str:
         """`rate limited, next try in 8 s (2/5)`; empty where nothing is waited for, or no longer."""
@@ -404,7 +404,7 @@ def conflict_lines(text: str) -> list[str]:
 def fit(parts: Sequence[str], columns: int) -> str:
     """The parts joined by dots, dropped from the right until they fit; the first one is cut if it must be."""
     kept = [part for part in parts if part]
-    while len(kept) > 1 and len(" · ".join(kept)) > columns:
+    while len(kept) > 1 and width_of(" · ".join(kept)) > columns:
         kept.pop()
     return width_cut(" · ".join(kept), columns) if columns > 0 else " · ".join(kept)
 

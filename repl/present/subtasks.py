@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from repl.present.text import cost_text, count_text, one_line, width_cut
+from repl.present.text import cost_text, count_text, one_line, padded, width_cut, width_of
 from tracer.facts import ChunkingPlan, Entry, LlmRequest, QualityJudgment
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class SubtaskBoard:
         if now is not None and one.status == "run":
             elapsed = f"   {max(int(now - self._since.get(one.subtask_id, ((), now))[1]), 0)} s"
         text = standing_text(one, conflict=self._conflicts.get(one.subtask_id, ""))
-        longest = max((len(_title(each)) for each in self.standings), default=0)
+        longest = max((width_of(_title(each)) for each in self.standings), default=0)
         return subtask_line(one, text + elapsed, width=min(max(longest, 14), _TITLE))
 
     def table(self, *, now: float | None = None, most: int = 12) -> list[str]:
@@ -119,7 +119,7 @@ class SubtaskBoard:
 
 def subtask_line(one: Standing, text: str, *, width: int = _TITLE) -> str:
     word = _WORDS.get(one.status, one.status)
-    return f"  {word:<5} {one.number} {width_cut(_title(one), width):<{width}}  {text}".rstrip()
+    return f"  {word:<5} {one.number} {padded(width_cut(_title(one), width), width)}  {text}".rstrip()
 
 
 def standing_text(one: Standing, *, conflict: str = "") -> str:

@@ -57,16 +57,33 @@ def ascii_only(text: str) -> str:
     return text.translate(_ASCII)
 
 
-def width_cut(text: str, columns: int) -> str:
-    """`text` cut to `columns` terminal cells (wide characters count two), with `…` where it was cut."""
-    from unicodedata import combining, east_asian_width  # 3 ms, only for tables
+def width_of(text: str) -> int:
+    """The terminal cells that `text` takes: wide characters count two, combining ones none."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
 
-    used = 0
-    for index, char in enumerate(text):
-        used += 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
+
+def _cells(char: str) -> int:
+    from unicodedata import combining, east_asian_width  # 3 ms, only beyond ASCII
+
+    return 0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
+
+
+def width_cut(text: str, columns: int) -> str:
+    """`text` cut to `columns` terminal cells, with `…` where it was cut."""
+    if text.isascii():
+        return text if len(text) <= columns else text[: max(columns - 1, 0)] + "…"
+    used = kept = 0
+    for index, char in enumerate(text, 1):
+        used += _cells(char)
         if used > columns:
-            return text[: max(index - 1, 0)] + "…"
+            return text[:kept] + "…"
+        kept = index if used < columns else kept
     return text
+
+
+def padded(text: str, columns: int) -> str:
+    """`text` filled with blanks to `columns` terminal cells; what is longer stays."""
+    return text + " " * (columns - width_of(text))
 
 
 _STRIP = {"PASS": "✓", "REJECT": "✗", "RETRY": "~"}

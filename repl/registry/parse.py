@@ -120,6 +120,7 @@ def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
     parser.add_argument("--help", "-h", action="store_true", dest="help")
     for flag in (*GLOBAL_FLAGS, *command.flags):
         _add_flag(parser, flag)
+    words = _with_negative_values(command, words)
     words, after = _split_at_dashes(command, words)
     words, last = _take_last(command, words)
     wants_help = "--help" in words or "-h" in words
@@ -136,7 +137,31 @@ def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
     if after:
         name = command.arguments[-1].name
         setattr(found, name, [*getattr(found, name), *after])
+    _refuse_empty(parser, found)
     return found
+
+
+def _refuse_empty(parser: _Parser, found: argparse.Namespace) -> None:
+    """Refuse an empty name: taken for one that was not given, it would mean the newest, or everything."""
+    named = [(flag.name, flag.destination) for flag in (*parser.command.flags, *GLOBAL_FLAGS) if flag.names]
+    arguments = [argument.name for argument in parser.command.arguments if argument.names]
+    for shown, name in (*named, *((name.upper().replace("_", "-"), name) for name in arguments)):
+        given = getattr(found, name)
+        if given == "" or (isinstance(given, list) and "" in given):
+            parser.error(f"{shown} is empty")
+
+
+def _with_negative_values(command: Command, words: list[str]) -> list[str]:
+    """A value such as `-1d` joined to its flag: argparse takes it for a flag, and misses the value."""
+    end = words.index("--") if "--" in words else len(words)
+    takes = {name for flag in (*GLOBAL_FLAGS, *command.flags) if flag.value for name in (flag.name, flag.short) if name}
+    joined = list[str]()
+    for at, word in enumerate(words):
+        if joined and at < end and words[at - 1] in takes and word[:1] == "-" and word[1:2].isdecimal():
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _split_at_dashes(command: Command, words: list[str]) -> tuple[list[str], list[str]]:

@@ -15,8 +15,14 @@ Values = Literal[
 ]
 
 
+_FREE = ("TEXT", "MSG", "CMD", "CONDITION", "OP:MODULE", "WHEN", "D")  # placeholders of flags whose value is no name
+
+
 class Argument(NamedTuple):
-    """A positional argument. `many` takes all remaining words; `rest` takes the rest of the line as typed."""
+    """A positional argument. `many` takes all remaining words; `rest` takes the rest of the line as typed.
+
+    `text` is one that may be empty, or says itself what is wrong with that.
+    """
 
     name: str
     help: str
@@ -25,6 +31,12 @@ class Argument(NamedTuple):
     values: Values = ""
     choices: tuple[str, ...] = ()
     rest: bool = False
+    text: bool = False
+
+    @property
+    def names(self) -> bool:
+        """Whether its words name something, so that an empty one (an unset variable of a shell) is a mistake."""
+        return not self.text and not self.rest and (bool(self.values) or not self.many)
 
 
 class Flag(NamedTuple):
@@ -46,6 +58,11 @@ class Flag(NamedTuple):
     negatable: bool = False
     bare: str = ""
     many: bool = False
+
+    @property
+    def names(self) -> bool:
+        """As of an argument; what a setting may be is told by the setting."""
+        return bool(self.value) and not self.setting and self.value not in _FREE
 
     @property
     def destination(self) -> str:

@@ -46,6 +46,7 @@ def detect_commands(
     *,
     given: Mapping[CommandKind, str] | None = None,
     configured: Mapping[CommandKind, str] | None = None,
+    untrusted: Mapping[CommandKind, str] | None = None,
     trusted: bool = False,
 ) -> tuple[PlannedCommand, ...]:
     """The commands of `workspace` before any tool was looked for; reads a few small project files."""
@@ -53,7 +54,9 @@ def detect_commands(
     wanted = [name for name in PROJECT_FILES if name in names]
     wanted += _python_tests(names)[:20]
     texts = {name: _text(workspace / name) for name in wanted}
-    return plan_commands(names=names, texts=texts, given=given, configured=configured, trusted=trusted)
+    return plan_commands(
+        names=names, texts=texts, given=given, configured=configured, untrusted=untrusted, trusted=trusted
+    )
 
 
 def _names(workspace: Path) -> list[str]:
@@ -83,16 +86,19 @@ def plan_commands(
     texts: Mapping[str, str] | None = None,
     given: Mapping[CommandKind, str] | None = None,
     configured: Mapping[CommandKind, str] | None = None,
+    untrusted: Mapping[CommandKind, str] | None = None,
     trusted: bool = False,
 ) -> tuple[PlannedCommand, ...]:
     """One command for each kind that has one, tests first; in an untrusted folder, what is detected is held back.
+
+    So is what its own settings name (`untrusted`), which stands before what is detected.
 
     `names` are workspace-relative paths of files (top level and `tests/`), `texts` the contents of `PROJECT_FILES`.
     An empty given or configured command switches its kind off.
     """
     detected = _detect(names, texts or {})
     held_back = None
-    if detected and not trusted:
+    if untrusted or (detected and not trusted):
         from runner.gate.criterion import NOT_TRUSTED  # 10 ms, which the first prompt need not wait for
 
         held_back = NOT_TRUSTED
@@ -102,6 +108,9 @@ def plan_commands(
             planned.append(PlannedCommand(kind=kind, command=given[kind].strip(), origin="given"))
         elif configured and kind in configured:
             planned.append(PlannedCommand(kind=kind, command=configured[kind].strip(), origin="configured"))
+        elif untrusted and kind in untrusted:
+            command = untrusted[kind].strip()
+            planned.append(PlannedCommand(kind=kind, command=command, origin="configured", held_back=held_back))
         elif kind in detected:
             planned.append(PlannedCommand(kind=kind, command=detected[kind], origin="detected", held_back=held_back))
     return tuple(command for command in planned if command.command)

@@ -33,6 +33,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         status=status,
         reason=reason,
         detail=detail,
+        kind=state.request.kind,
         answer=_answer(state),
         verification=verification_of(state.last_judgments),
         not_verified=unverified_in(state.last_judgments, state.request.untested),

@@ -28,8 +28,8 @@ class TaskOutcome(NamedTuple):
     """How a run of a task stands when the call returns; `status` may be AWAITING_RESPONSE or UNFINISHED (stopped).
 
     `next_step` is what would mend the trouble that ended it, empty where nobody said. `subtasks` says how each subtask
-    of a chunked task stands, `isolation` where the work is done. `answer` is the agent's last answer; `question` is
-    what the user is asked (`asked`);
+    of a chunked task stands, `isolation` where the work is done. `kind` is what the request was taken for, `answer` is
+    the agent's last answer, `question` what the user is asked (`asked`);
     `verification` says whether tests showed the result to be right, `not_verified` what could not be checked and why;
     `tests` what they showed, `allowable` whether the user may allow what they left open, `strength` what they noticed
     of faults that were tried on them, `unreached` the changed lines that no test reaches. `chain_head` is the
@@ -40,6 +40,7 @@ class TaskOutcome(NamedTuple):
     status: TaskStatus
     reason: str = ""
     detail: str = ""
+    kind: str = ""
     answer: str = ""
     verification: Verification = "not_verified"
     not_verified: tuple[Unverified, ...] = ()

@@ -35,7 +35,8 @@ class Ask(NamedTuple):
 
     `executor` is the name of the agent that is meant, where a plan gives subtasks to several of them.
     `session_ref` is the reference of the agent's own session to go on in, or None to start afresh.
-    `timeout_s` and `budget_usd` are what is left for this task (None: no limit). `answer_schema` is the JSON Schema
+    `timeout_s` and `budget_usd` are what is left for this task (None: no limit), `whole_budget_usd` is what the user
+    gave it. `answer_schema` is the JSON Schema
     that the answer is to follow: a model that can be held to it is, others read it in the prompt.
     `session_began` is awaited with the reference of the agent's own session as soon as it has one; an error that it
     raises ends the agent and is raised by `ask`.
@@ -55,6 +56,7 @@ class Ask(NamedTuple):
     history: tuple[str, ...] = ()
     timeout_s: float | None = None
     budget_usd: float | None = None
+    whole_budget_usd: float | None = None
     thinking: bool = True
     options: Mapping[str, Any] = MappingProxyType({})
     answer_schema: Mapping[str, Any] | None = None
@@ -164,6 +166,19 @@ def live_of(request: Ask, live: LiveSink) -> LiveSink:
 def over_budget(request: Ask, cost_usd: float | None) -> bool:
     """Whether the answer has cost more than is left for the task."""
     return request.budget_usd is not None and cost_usd is not None and cost_usd > request.budget_usd
+
+
+def budget_error(request: Ask) -> AnswerError:
+    """Says that the answer was stopped at its budget: the one that the user gave, and what was left of it."""
+    left, whole = request.budget_usd or 0.0, request.whole_budget_usd
+    message = f"stopped at the budget of {_dollars(left if whole is None else whole)}"
+    if whole is not None and left < whole:
+        message += f", of which {_dollars(left)} was left"
+    return AnswerError(kind="budget", message=message, next_step="raise --budget-usd")
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:.{2 if round(amount, 4) == round(amount, 2) else 4}f}"
 
 
 class BudgetSpentError(Exception):

@@ -104,18 +104,28 @@ def test_a_program_with_a_runner_of_its_own_is_told_which_two_meet(tmp_path: Pat
     )
 
 
-def test_the_example_program_uses_every_part(tmp_path: Path) -> None:
-    unpack("claude/bugfix@2.0.76", tmp_path)
-    (native,) = (path for path in tmp_path.rglob("*.jsonl") if "agent-" not in path.name)
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "public_api.py"), str(tmp_path / "p" / ".pm-orchestrator"), native],
+def run_example(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "public_api.py"), *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=50,
     )
+
+
+def test_the_example_program_tells_what_it_is_given() -> None:
+    done = run_example(ROOT)
+    assert done.returncode == 1
+    assert done.stderr == "usage: python examples/public_api.py STATE_DIR NATIVE_SESSION\n"
+
+
+@pytest.mark.parametrize("scenario", ["claude/bugfix@2.0.76", "codex/bugfix", "gemini/bugfix"])
+def test_the_example_program_uses_every_part(tmp_path: Path, scenario: str) -> None:
+    native = unpack(scenario, tmp_path).path
+    done = run_example(tmp_path, str(tmp_path / "p" / ".pm-orchestrator"), str(native))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split()[0] == "USER_REQUEST"

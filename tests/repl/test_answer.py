@@ -81,6 +81,7 @@ def test_the_answer_and_what_was_verified_stand_in_json_of_run_and_show(project:
     told = json.loads(run_scripted(project, {**REPLY, "files": {"a.py": "A = 1\n"}}, words=("add a.py", "--json")).out)
     shown = json.loads(pm("show", "2", "--json", cwd=project).out)
     for record in (told, shown):
+        assert record["kind"] == "change"
         assert record["answer"] == ANSWER
         assert record["verification"] == "not_verified"
         assert record["not_verified"] == [{"criterion": "Q7", "why": "folder not trusted", "next": "pm config trust"}]
@@ -89,6 +90,28 @@ def test_the_answer_and_what_was_verified_stand_in_json_of_run_and_show(project:
     )
     assert (ended["event"], ended["data"]["verification"]) == ("FINAL_SUMMARY", "not_verified")
     assert ended["data"]["not_verified"] == told["not_verified"]
+
+
+def test_a_test_command_of_an_untrusted_folders_own_settings_is_said_to_lack_trust(project: Path) -> None:
+    """Nothing else tells of tests here: the settings name the only command."""
+    state = project / ".pm-orchestrator"
+    state.mkdir()
+    (state / "config.toml").write_text('[run]\ntest = "echo 1 passed"\n')
+    ran = run_scripted(project, GOOD)
+    assert f"task-001 COMPLETE, {NOT_RUN} · 1 file" in ran.out
+    (state / "config.local.toml").write_text('[run]\nlint = "true"\n')
+    told = json.loads(run_scripted(project, {**GOOD, "files": {"a.py": "A = 1\n"}}, words=("add a.py", "--json")).out)
+    lacking = {"why": "folder not trusted", "next": "pm config trust"}
+    assert told["not_verified"] == [{"criterion": one, **lacking} for one in ("Q7", "Q8")]
+    checks = json.loads(pm("doctor", "--json", cwd=project).out)["checks"]
+    (tests,) = [check for check in checks if check["name"] == "tests"]
+    assert tests["found"] == "echo 1 passed: found here, does not run while the folder is not trusted"
+    assert tests["next_step"] == "pm config trust"
+    assert "not run" in pm("criteria", "Q7", cwd=project).out
+    assert "value" not in json.loads(pm("config", "show", "--json", cwd=project).out)["ignored"][0]
+    pm("config", "trust", cwd=project)
+    again = run_scripted(project, {**GOOD, "files": {"b.py": "B = 1\n"}}, words=("add b.py",))
+    assert "folder not trusted" not in again.out + again.err
 
 
 def test_changed_lines_that_no_test_reaches_are_told(project: Path) -> None:

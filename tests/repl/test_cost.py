@@ -6,8 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from repl.present.text import ascii_only, spark_text, strip_text
+from repl.commands.look.diff import _pair
+from repl.present.subtasks import subtask_line
+from repl.present.text import ascii_only, padded, spark_text, strip_text, width_cut, width_of
+from runner.core.subtasks import Standing
 from tests.repl.scripts import BAD, GOOD, USAGE, run_scripted
 from tests.repl.support import pm
 from tests.tracer.distill.support import unpack
@@ -36,6 +42,35 @@ def test_what_tasks_cost_is_summed_and_the_unknown_is_not_zero(project: Path, by
     if by == "task":
         assert [row["usd"] for row in told["rows"]] == [0.75, None]
         assert "task-002       n/a" in text
+
+
+def test_wide_letters_are_shown_whole_and_keep_their_column(project: Path) -> None:
+    wide = project.rename(project.with_name("日本"))
+    run_scripted(wide, {**GOOD, **USAGE, "cost_usd": 0.25})
+    rows = pm("sessions", "cost", "--by", "project", cwd=wide).out.splitlines()
+    assert [row.split()[0] for row in rows] == ["日本", "all"]
+    assert {cell_len(row.partition("$")[0]) for row in rows} == {cell_len("日本 ") + len("    ")}
+
+
+@given(st.text(alphabet="ab日本é\u0301…", max_size=12), st.integers(min_value=1, max_value=14))
+def test_a_column_is_measured_in_cells(text: str, columns: int) -> None:
+    cut = width_cut(text, columns)
+    assert width_of(text) == cell_len(text)
+    assert cell_len(cut) <= columns
+    assert cell_len(padded(cut, columns)) == columns
+    if cut != text:
+        assert cell_len(text) > columns
+        assert cell_len(cut) >= columns - 1  # a wide letter may leave one cell
+
+
+def test_the_lists_keep_their_columns_beside_wide_letters() -> None:
+    subtasks = [Standing(name, 1, title, "wait") for name, title in (("a", "日本語の文字列"), ("b", "API"))]
+    lists = [
+        [subtask_line(one, "it 1", width=14).partition("it 1")[0] for one in subtasks],
+        [_pair(left, "right", "|", 12).partition("|")[0] for left in ("日本語の文字列", "e\u0301a", "abc")],
+    ]
+    for rows in lists:
+        assert len({cell_len(row) for row in rows}) == 1
 
 
 # What each run's last line told, in `total_cost_usd`; 2.1.329 writes it into the session, too.

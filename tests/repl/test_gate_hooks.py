@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import time
@@ -437,3 +438,25 @@ def test_a_users_own_hooks_stay_to_the_byte_and_so_does_a_later_edit(shop: Path)
     path.write_text("{ // a comment\n}")
     assert pm("gate", "install", "claude", "--yes", cwd=shop).code == 3
     assert path.read_text() == "{ // a comment\n}"
+
+
+@pytest.mark.parametrize("words", [("gate", "{}", "claude", "--user"), ("sessions", "hooks", "{}", "claude")])
+@pytest.mark.parametrize("indent", [2, None])
+def test_secrets_of_a_settings_file_are_not_shown_and_stay_in_it(
+    project: Path, words: tuple[str, ...], indent: int | None
+) -> None:
+    key = f"sk-ant-api03-{secrets.token_hex(46)}xAA"
+    path = HOSTS["claude"].path(project, os.environ, user=True)
+    path.parent.mkdir(parents=True)
+    own = json.dumps({"env": {"ANTHROPIC_API_KEY": key, "VISIBLE": "1"}}, indent=indent)
+    path.write_text(own)
+    for word in ("install", "uninstall"):
+        refused = pm(*(one.format(word) for one in words), "--no-input", cwd=project)
+        done = pm(*(one.format(word) for one in words), "--yes", cwd=project)
+        assert (refused.code, done.code) == (2, 0)
+        for shown in (refused, done):
+            assert key not in shown.out + shown.err
+            assert "[REDACTED:" in shown.err
+            assert "VISIBLE" in shown.err
+        assert json.loads(path.read_text())["env"]["ANTHROPIC_API_KEY"] == key
+    assert path.read_text() == own

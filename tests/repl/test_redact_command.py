@@ -14,10 +14,12 @@ import pytest
 from collector.opening import open_collector
 from repl.commands.captures.server import capture_redactor
 from repl.context import Context
+from repl.dispatch import Terminated
 from repl.present.output import Output
 from repl.session import Session
 from tests.repl.support import pm
 from tracer.conversation import default_redactor
+from tracer.errors import TraceError
 from tracer.redaction.redactor import RedactionSettings
 
 KEY = "sk-" + "proj-9Zx81kQ29pLmV4tR7"
@@ -36,6 +38,8 @@ def test_an_audit_fails_until_the_file_is_redacted_in_its_place(project: Path) -
     (project / "t.jsonl").write_text(json.dumps({"a": KEY}) + "\n")
     found = pm("redact", "--audit", ".", "--json", cwd=project)
     assert found.code == 1
+    error = json.loads(found.out)["error"]
+    assert (error["code"], error["exit"]) == ("not_accepted", 1)
     (leak,) = json.loads(found.out)["leaks"]
     assert leak.pop("modified")[:2] == "20"
     assert leak == {"path": "t.jsonl", "line": 1, "rule": "secret-key", "finds": 1}
@@ -80,6 +84,133 @@ def test_folders_are_scrubbed_where_nothing_writes_and_the_copies_stay_until_tol
     assert list(state.rglob("*.log")) == []
 
 
+def test_an_audit_reports_on_the_folders_that_exist_and_names_the_others(project: Path) -> None:
+    for name in ("claude", "gemini"):
+        (project / name).mkdir()
+        (project / name / "a.log").write_text(f"key {KEY}\n")
+    named = f"{project / 'codex'} does not exist"
+    words = ("redact", "--audit", "claude", "codex", "gemini")
+    ran = pm(*words, cwd=project)
+    assert ran.code == 1
+    assert [line.partition(":1 ")[0] for line in ran.out.splitlines()] == [
+        str(project / name / "a.log") for name in ("claude", "gemini")
+    ]
+    assert named in ran.err
+    told = json.loads(pm(*words, "--json", cwd=project).out)
+    assert len(told["leaks"]) == 2
+    assert told["missing"] == [str(project / "codex")]
+    for name in ("claude", "gemini"):
+        (project / name / "a.log").write_text("nothing\n")
+    ran = pm(*words, cwd=project)
+    assert (ran.code, ran.out) == (7, f"nothing found in {project / 'claude'}, {project / 'gemini'}\n")
+    assert named in ran.err
+    told = json.loads(pm(*words, "--json", cwd=project).out)
+    assert (told["error"]["code"], told["leaks"]) == ("not_found", [])
+    assert pm("redact", "--audit", "codex", cwd=project).code == 7
+
+
+@pytest.fixture
+def leaking(project: Path) -> Path:
+    """A folder of three files with a secret, written long ago."""
+    folder = project / "leaking"
+    folder.mkdir()
+    for name in ("a.log", "b.log", "c.log"):
+        (folder / name).write_text(f"key {KEY}\n")
+        old(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--audit", "--scrub"),
+        ("--audit", "-o", "F"),
+        ("--scrub", "--in-place"),
+        ("-o", "F", "--in-place"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(project: Path, leaking: Path, flags: tuple[str, ...]) -> None:
+    ran = pm("redact", "leaking", *flags, cwd=project)
+    named = " and ".join(flag for flag in flags if flag.startswith("-"))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{named} exclude each other" in ran.err
+    assert (leaking / "a.log").read_text() == f"key {KEY}\n"
+    assert not (project / "F").exists()
+
+
+def copies_of_scrubs() -> list[Path]:
+    return sorted(Path(os.environ["XDG_STATE_HOME"], "pm-orchestrator", "scrubbed").glob("*"))
+
+
+def test_a_scrub_rewrites_nothing_where_one_of_its_folders_does_not_exist(project: Path, leaking: Path) -> None:
+    ran = pm("redact", "--scrub", "leaking", "nope", "--yes", cwd=project)
+    assert (ran.code, ran.out) == (7, "")
+    assert "nope does not exist" in ran.err
+    assert f"next:  pm redact --scrub {leaking}" in ran.err
+    assert (leaking / "a.log").read_text() == f"key {KEY}\n"
+    assert copies_of_scrubs() == []
+
+
+def ended_early(monkeypatch: pytest.MonkeyPatch, ending: BaseException) -> None:
+    """Let the second file of a scrub end with `ending`."""
+    from tracer.redaction import streams
+
+    real, seen = streams.scrub, []
+
+    def scrub(redactor: object, source: Path, backup: Path, *, held: object = ()) -> object:
+        seen.append(source)
+        if len(seen) == 2:
+            raise ending
+        return real(redactor, source, backup, held=held)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(streams, "scrub", scrub)
+
+
+@pytest.mark.parametrize("flags", [(), ("--yes",), ("--quiet",)])
+@pytest.mark.parametrize(
+    ("ending", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143), (TraceError("disk full"), 8)]
+)
+def test_copies_of_a_scrub_that_ended_early_are_named(
+    project: Path,
+    leaking: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ending: BaseException,
+    code: int,
+    flags: tuple[str, ...],
+) -> None:
+    ended_early(monkeypatch, ending)
+    ran = pm("redact", "--scrub", "leaking", *flags, cwd=project)
+    assert ran.code == code
+    (copies,) = copies_of_scrubs()
+    assert f"the copies with the secrets are in {copies}; " in ran.err
+    assert [path.read_text() for path in copies.rglob("*.log")] == [f"key {KEY}\n"]
+
+
+def test_the_json_record_of_a_scrub_that_ended_early_names_its_copies(
+    project: Path, leaking: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_early(monkeypatch, KeyboardInterrupt())
+    told = json.loads(pm("redact", "--scrub", "leaking", "--yes", "--json", cwd=project).out)
+    assert told["error"]["code"] == "interrupted"
+    assert [row["path"] for row in told["files"]] == [str(leaking / "a.log")]
+    assert [told["copies"]] == list(map(str, copies_of_scrubs()))
+
+
+def test_copies_that_an_earlier_scrub_left_are_named_by_the_next_audit_and_scrub(project: Path, leaking: Path) -> None:
+    copies = Path(os.environ["XDG_STATE_HOME"], "pm-orchestrator", "scrubbed", "2026-01-01T000000.000Z")
+    (copies / "home").mkdir(parents=True)
+    (copies / "home" / "a.log").write_text(f"key {KEY}\n")  # as a killed one leaves it
+    (copies.with_name("empty") / "home").mkdir(parents=True)
+    named = f"copies with secrets that an earlier scrub left are in {copies}; "
+    audited = pm("redact", "--audit", "leaking", cwd=project)
+    assert (audited.code, audited.err.count("an earlier scrub")) == (1, 1)
+    assert named in audited.err
+    assert json.loads(pm("redact", "--audit", "leaking", "--json", cwd=project).out)["earlier_copies"] == [str(copies)]
+    assert named in pm("redact", "--scrub", "leaking", "--yes", cwd=project).err
+    again = json.loads(pm("redact", "--scrub", "leaking", "--yes", "--json", cwd=project).out)
+    assert (again["copies"], again["earlier_copies"]) == (None, [str(copies)])
+
+
 def test_what_changes_while_it_is_scrubbed_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tracer.redaction import streams
     from tracer.redaction.engine import build_redactor
@@ -113,6 +244,15 @@ def test_a_file_behind_a_link_is_redacted_itself_and_other_names_of_it_are_told(
     file.write_text(f"key {KEY}\n")
     (project / "second.txt").hardlink_to(file)
     assert "1 other name" in pm("redact", "second.txt", "--in-place", cwd=project).err
+
+
+@pytest.mark.parametrize("place", [".", "missing/clean.txt"])
+def test_a_copy_that_cannot_be_written_names_the_place_that_was_given(project: Path, place: str) -> None:
+    (project / "log.txt").write_text(f"key {KEY}\n")
+    ran = pm("redact", "log.txt", "-o", place, cwd=project)
+    assert ran.code == 8
+    assert ".tmp" not in ran.err
+    assert f": '{(project / place).resolve()}'" in ran.err
 
 
 def test_a_missing_file_is_not_found_and_no_file_is_a_usage_error(project: Path) -> None:

@@ -177,6 +177,53 @@ def test_words_behind_two_dashes_are_never_flags() -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("distill", "--session", ""),
+        ("distill", "--session=", "--label", "new:x"),
+        ("capture", "from-session", "--session", ""),
+        ("show", ""),
+        ("undo", ""),
+        ("review", "1", "--discard", "a.py", ""),
+        ("redact", "--scrub", ""),
+        ("check", ""),
+        ("record", "discard", ""),
+        ("admin", "prune", "tasks", "--older-than", ""),
+        ("--state-dir", "", "tasks"),
+    ],
+)
+def test_an_empty_name_is_refused_and_not_taken_for_the_newest_or_for_all(
+    words: tuple[str, ...], project: Path
+) -> None:
+    ran = pm(*words, cwd=project)
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert " is empty" in ran.err.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "words", [("config", "set", "run.test", ""), ("run", "--title", "", "x"), ("distill", "--label", "")]
+)
+def test_an_empty_text_is_a_value(words: tuple[str, ...]) -> None:
+    assert parse_command_line([*words])[0].name in {"config set", "run", "distill"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("admin", "prune", "tasks", "--older-than", "-1d"), "'-1d' is not an age"),
+        (("admin", "prune", "tasks", "--older-than=-1d"), "'-1d' is not an age"),
+        (("tasks", "--since", "-2h"), "'-2h' is neither a span nor a date"),
+        (("run", "--timeout", "-5m", "x"), "'-5m' is no time"),
+        (("run", "--timeout", "-v", "x"), "expected one argument"),
+    ],
+)
+def test_a_value_below_zero_is_refused_with_its_reason(words: tuple[str, ...], why: str, project: Path) -> None:
+    ran = pm(*words, cwd=project)
+    assert ran.code == ExitCode.USAGE
+    assert why in ran.err
+
+
+@pytest.mark.parametrize(
     ("words", "offered"),
     [
         (["run", "--ex"], "--executor"),

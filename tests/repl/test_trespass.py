@@ -97,3 +97,10 @@ def test_invariant_15_a_run_that_is_killed_before_it_put_the_record_back_is_resu
     assert story[:4] == ["USER_REQUEST", "SYSTEM_RULES", "LLM_REQUEST", "LLM_REQUEST"]
     assert story[-1] == "FINAL_SUMMARY"
     assert "chain intact, ok" in pm("trace", "verify", "1", cwd=project).out
+
+
+@pytest.mark.parametrize("page", ["workspace", "formats"])
+def test_the_pages_name_the_criterion_that_it_fails(page: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text()
+    assert "criterion Q10" in text
+    assert "criterion Q6" not in text

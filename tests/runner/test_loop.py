@@ -253,6 +253,13 @@ async def test_the_budget_stops_before_the_next_call() -> None:
     assert len(world.asked) == 1
 
 
+async def test_each_answer_is_told_what_is_left_of_the_budget_and_the_one_that_was_given() -> None:
+    dear = GOOD._replace(cost_usd=3.3)
+    world = World([dear, GOOD], ["REJECT", "PASS"])
+    await run(Record([request(budget_usd=5.0)]), world)
+    assert [(round(ask.budget_usd or 0, 2), ask.whole_budget_usd) for ask in world.asked] == [(5.0, 5.0), (1.7, 5.0)]
+
+
 async def test_a_request_that_the_provider_refused_costs_nothing_and_one_that_was_cut_off_costs_nobody_knows() -> None:
     cut = failed("network")._replace(extra={"tool_call_count": 3})
     late = failed("rate_limit")._replace(extra={"tool_call_count": 3})

@@ -337,3 +337,14 @@ def test_an_output_to_standard_output_goes_where_it_stands(tmp_path: Path) -> No
     with (tmp_path / "out").open("wb") as out:
         subprocess.run([sys.executable, "-c", code], stdout=out, check=True, cwd=Path.cwd())
     assert (tmp_path / "out").read_bytes() == b"123"
+
+
+@pytest.mark.parametrize("name", ["folder", "missing/file"])
+def test_an_output_that_cannot_be_written_is_told_by_its_own_name(tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=name) as failed, durable.output_file(target) as file:
+        file.write(b"whole")
+    assert (failed.value.filename, failed.value.filename2) == (str(target), None)
+    assert ".tmp" not in str(failed.value)
+    assert list(tmp_path.rglob("*.tmp")) == []

@@ -46,6 +46,7 @@ class Ignored(NamedTuple):
     key: str
     path: str
     why: str = "the folder is not trusted"
+    value: Any = None
 
 
 class Settings:
@@ -76,9 +77,14 @@ class Settings:
         start = prefix + "."
         return {key.removeprefix(start): row.value for key, row in self.rows.items() if key.startswith(start)}
 
+    def untrusted(self) -> dict[str, Any]:
+        """The values that were left out for want of trust, by key; of several the highest."""
+        left_out = [item for item in self.ignored if item.why == Ignored("", "").why]
+        return {item.key: item.value for item in reversed(left_out)}
+
     def ignored_line(self) -> str:
         """One line about settings that were left out for want of trust, or an empty text."""
-        untrusted = [item.key for item in self.ignored if item.why == Ignored("", "").why]
+        untrusted = self.untrusted()
         parts = [f"ignored: {item.key}, {item.why}" for item in self.ignored if item.key not in untrusted]
         if untrusted:
             parts.append(f"ignored until you trust this folder: {', '.join(untrusted)} (pm config trust)")
@@ -157,7 +163,7 @@ def _from_project(
             if vouched is None:
                 vouched = trusted_file(store, project, name, path.read_bytes())
             if not vouched:
-                ignored.append(Ignored(key, str(path)))
+                ignored.append(Ignored(key, str(path), value=value))
                 continue
             if layer == "project" and (key, value) in _NOT_FOR_PROJECTS:
                 ignored.append(Ignored(key, str(path), "full is given by a flag or your own configuration only"))

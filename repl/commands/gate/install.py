@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
 from difflib import unified_diff
 
 from repl.context import Context
 from repl.present.text import escape
 from runner.hosts import HOSTS, Host
 from tracer.errors import UsageError
+from tracer.redaction.cuts import clean
 from tracer.settings.hook_files import HookPlan, hook_command, plan_install, plan_uninstall, write_plan
 
 
@@ -51,8 +53,7 @@ def apply_plan(context: Context, arguments: Namespace, plan: HookPlan, word: str
         output.line(f"nothing to change in {plan.path}")
         output.result(context.command, {"path": str(plan.path), "changed": False})
         return
-    before, after = (plan.before or "").splitlines(), (plan.after or "").splitlines()
-    for line in unified_diff(before, after, str(plan.path), f"{plan.path} (new)", lineterm=""):
+    for line in _shown_diff(context, plan):
         output.note(escape(line))
     if not arguments.yes and not _agreed(context, arguments):
         output.line("nothing was written")
@@ -61,6 +62,13 @@ def apply_plan(context: Context, arguments: Namespace, plan: HookPlan, word: str
     write_plan(plan)
     output.line(f"hook {word}: {plan.path}")
     output.result(context.command, {"path": str(plan.path), "changed": True})
+
+
+def _shown_diff(context: Context, plan: HookPlan) -> Iterator[str]:
+    """What would change, as a diff without the file's secrets: each side is read whole, so that no cut hides one."""
+    settings = context.redaction()
+    before, after = (clean(text or "", settings).splitlines() for text in (plan.before, plan.after))
+    return unified_diff(before, after, str(plan.path), f"{plan.path} (new)", lineterm="")
 
 
 def _agreed(context: Context, arguments: Namespace) -> bool:

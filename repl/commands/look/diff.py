@@ -10,7 +10,7 @@ from repl.context import Context
 from repl.present.blocks import Block
 from repl.present.changed_files import files_text
 from repl.present.output import Output
-from repl.present.text import escape, width_cut
+from repl.present.text import escape, padded, width_cut
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import NotFoundError
 from tracer.facts import Entry, FinalSummary, LlmResponse
@@ -32,11 +32,7 @@ _MARKS: Final = {"same": " ", "removed": "<", "added": ">", "changed": "|"}
 
 
 def _pair(left: str, right: str, mark: str, half: int) -> str:
-    from unicodedata import east_asian_width
-
-    shown = width_cut(left.expandtabs(4), half)
-    wide = sum(east_asian_width(char) in "WF" for char in shown)
-    return f"{shown:<{half - wide}} {mark} {width_cut(right.expandtabs(4), half)}".rstrip()
+    return f"{padded(width_cut(left.expandtabs(4), half), half)} {mark} {width_cut(right.expandtabs(4), half)}".rstrip()
 
 
 def _lines(diff: bytes) -> Iterator[str]:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
 from repl.present.changed_files import files_text
-from repl.present.text import age_text, cost_text, one_line, spark_text, strip_text, width_cut
+from repl.present.text import age_text, cost_text, one_line, padded, spark_text, strip_text, width_cut, width_of
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.clock import epoch_ms, now_epoch_ms, seconds_text, since_iso
 from tracer.errors import UsageError
@@ -66,9 +66,9 @@ def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
         if wide:
             strip, spark = strip_text(row.judgments[-8:]), spark_text(row.tokens[-8:])
             checked = {"verified": " ✓", "failed": " ✗"}.get(row.verification, "")
-            agent = width_cut(one_line(row.executor), 10)
-            head += f"  {strip + checked:<10}  {spark:<8}  {seconds_text(row.worked_ms or None):>9}  {agent:<10}"
-        room = max(columns - len(head) - 3, 8) if columns else _TITLE
+            agent = padded(width_cut(one_line(row.executor), 10), 10)
+            head += f"  {strip + checked:<10}  {spark:<8}  {seconds_text(row.worked_ms or None):>9}  {agent}"
+        room = max(columns - width_of(head) - 3, 8) if columns else _TITLE
         lines.append(f"{head}  {width_cut(one_line(row.title), room)}")
     return lines
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from repl.context import Context
-from repl.present.text import cost_text, count_text, one_line, tokens_text, width_cut
+from repl.present.text import cost_text, count_text, one_line, padded, tokens_text, width_cut, width_of
 from tracer.catalog.agentic import list_agentic
 from tracer.catalog.tasks import list_tasks
 from tracer.clock import since_iso
@@ -36,7 +36,7 @@ def cost(context: Context, arguments: Namespace) -> None:
     names = sorted(groups) if by == "day" else sorted(groups, key=lambda name: -(_usd(groups[name]) or 0))
     most = max((_usd(each) or 0 for each in groups.values()), default=0)
     output = context.output
-    width = max((min(len(one_line(name)), _NAME) for name in names), default=3)
+    width = max((min(width_of(one_line(name)), _NAME) for name in names), default=3)
     room = min(max(output.columns - width - _BESIDE, 8), _BAR) if output.columns else _BAR
     for name in names:
         each, usd = groups[name], _usd(groups[name])
@@ -46,8 +46,8 @@ def cost(context: Context, arguments: Namespace) -> None:
         parts = [count_text(len(each), "run"), tokens_text(tokens, short=True) if tokens else ""]
         parts += [f"{unknown} n/a" if unknown and usd is not None else ""]
         told = cost_text(usd).removeprefix("cost ")
-        shown = width_cut(one_line(name), width)
-        output.line(f"{shown:<{width}} {told:>9}  {bar:<{room}}  {', '.join(filter(None, parts))}".rstrip())
+        shown = padded(width_cut(one_line(name), width), width)
+        output.line(f"{shown} {told:>9}  {bar:<{room}}  {', '.join(filter(None, parts))}".rstrip())
     every = [one for each in groups.values() for one in each]
     if not every:
         output.note("nothing has cost anything yet   pm distill --all counts what agents did by themselves")

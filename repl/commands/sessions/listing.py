@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from repl.context import Context
-from repl.present.text import age_text, cost_text, count_text, one_line, width_cut
+from repl.present.text import age_text, cost_text, count_text, one_line, padded, width_cut
 from tracer.blobs import DirectoryBlobs
 from tracer.catalog.agentic import AgenticRow, TraceQuery, find_traces
 from tracer.catalog.store import rebuild
@@ -58,10 +58,10 @@ def _table(rows: list[NativeRow], *, shown: int) -> list[str]:
     now = now_epoch_ms()
     for row in rows:
         session = row.session
-        project = width_cut(one_line(session.cwd or "?"), _PROJECT)
+        project = padded(width_cut(one_line(session.cwd or "?"), _PROJECT), _PROJECT)
         left = "kept" if row.days_left is None else f"{row.days_left} d"
         lines.append(
-            f"{session.provider:<7} {one_line(session.session_id)[:shown]:<{shown}} {project:<{_PROJECT}} "
+            f"{session.provider:<7} {one_line(session.session_id)[:shown]:<{shown}} {project} "
             f"{age_text(now - session.modified_ms):>7} {_size(session.size):>9}  {row.distilled:<9} {left}"
         )
     return lines
@@ -125,11 +125,11 @@ def _traces_table(rows: list[AgenticRow]) -> list[str]:
     head += f"  {'cost':>8}  {'tools':>5}  {'err':>4}"
     lines = [f"{head}  file"]
     for row in rows:
-        label = width_cut(one_line(row.label), _LABEL)
+        label = padded(width_cut(one_line(row.label), _LABEL), _LABEL)
         outcome = "?" if row.success is None else "ok" if row.success else "failed"
         cost = cost_text(row.cost_usd).removeprefix("cost ")
         lines.append(
-            f"{row.ts[:16].replace('T', ' '):<16}  {label:<{_LABEL}}  {one_line(row.provider):<9}  {outcome:<7}  "
+            f"{row.ts[:16].replace('T', ' '):<16}  {label}  {one_line(row.provider):<9}  {outcome:<7}  "
             f"{cost:>8}  {_number(row.tools):>5}  {_number(row.errors):>4}  {one_line(row.path.rsplit('/', 1)[-1])}"
         )
     return lines

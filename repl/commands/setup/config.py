@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repl.present.text import escape
+from repl.present.text import escape, padded
 from tracer.errors import ConfigError, UsageError
 from tracer.settings.declared import SETTINGS, find_setting, json_schema
 from tracer.settings.layers import (
@@ -35,10 +35,10 @@ def show(context: Context, arguments: Namespace) -> None:
     if wanted and not rows:
         raise _unknown(wanted)
     for row in rows:
-        context.output.line(f"{row.key:<26} {_text(row.value):<24} {_place(row.key, row.origin)}")
+        context.output.line(f"{row.key:<26} {padded(_text(row.value), 24)} {_place(row.key, row.origin)}")
         for value, origin in row.overrides:
             if origin.layer != "default":
-                context.output.line(f"{'':<26} {_text(value):<24} overridden: {_place(row.key, origin)}")
+                context.output.line(f"{'':<26} {padded(_text(value), 24)} overridden: {_place(row.key, origin)}")
     for item in settings.ignored:
         context.output.line(f"{item.key:<26} {'(ignored)':<24} {item.path}: {item.why}")
     if settings.ignored:
@@ -47,7 +47,7 @@ def show(context: Context, arguments: Namespace) -> None:
         "config show",
         {
             "settings": [_record(row) for row in rows],
-            "ignored": [item._asdict() for item in settings.ignored],
+            "ignored": [{"key": item.key, "path": item.path, "why": item.why} for item in settings.ignored],
             "trusted": settings.trusted,
         },
     )
@@ -154,7 +154,8 @@ def planned_commands(context: Context) -> tuple[PlannedCommand, ...]:
 
     settings = context.settings()
     own = {kind: str(settings.get(f"run.{kind}")) for kind in KINDS if settings.get(f"run.{kind}")}
-    return detect_commands(context.folder, configured=own, trusted=settings.trusted)
+    untrusted = {kind: command for kind in KINDS if (command := settings.untrusted().get(f"run.{kind}"))}
+    return detect_commands(context.folder, configured=own, untrusted=untrusted, trusted=settings.trusted)
 
 
 def vouch(context: Context) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from repl.commands.setup.config import planned_commands
 from repl.context import Context
-from repl.present.text import escape
+from repl.present.text import escape, padded, width_of
 from repl.task_request import expand_criteria
 from runner.gate.verdict import BUILT_IN, KIND_OF, criteria_in_force, team_criteria
 from tracer.errors import NotFoundError, UsageError
@@ -28,7 +28,7 @@ def criteria(context: Context, arguments: Namespace) -> None:
     }
     rows: list[dict[str, Any]] = []
     shown = [one for one in (*BUILT_IN, *team) if not arguments.id or one.id.upper() == arguments.id.upper()]
-    wide, long = (max([least, *(len(text) for text in texts)])
+    wide, long = (max([least, *(width_of(escape(text)) for text in texts)])
                   for least, texts in ((4, [one.id for one in shown]), (22, [one.name for one in shown])))  # fmt: skip
     for one in shown:
         command = commands.get(KIND_OF[one.id]) if one.id in KIND_OF else None
@@ -37,7 +37,7 @@ def criteria(context: Context, arguments: Namespace) -> None:
         kind = "mandatory" if one.mandatory else "optional"
         origin = f"{command.origin}: {escape(command.command)}" if command else ""
         context.output.line(
-            f"{escape(one.id):<{wide}} {escape(one.name):<{long}} {kind:<10} {force:<13} {origin}".rstrip()
+            f"{padded(escape(one.id), wide)} {padded(escape(one.name), long)} {kind:<10} {force:<13} {origin}".rstrip()
         )
         if arguments.id and one.explain:
             context.output.lines(["", *(f"  {line}" for line in one.explain.split("\n"))])

@@ -9,7 +9,7 @@ from repl.actions import key_lines
 from repl.context import Context
 from repl.executor_choice import AUTO, acp_agents, find_key, found_agents
 from repl.permissions import choices_text, question_text
-from repl.present.text import cost_text, count_text, escape, one_line
+from repl.present.text import cost_text, count_text, escape, one_line, padded
 from repl.registry.parse import duration_seconds
 from tracer.catalog.tasks import list_tasks
 from tracer.errors import NotFoundError, UsageError
@@ -21,7 +21,7 @@ def status(context: Context, _arguments: Namespace) -> None:
     output.line(f"folder     {session.folder}")
     for name in ("executor", "model", "max_iterations", "budget_usd", "timeout", "criteria"):
         value, origin = session.chosen(name)
-        output.line(f"{name.replace('_', ' '):<15} {_shown(value):<12} {origin}")
+        output.line(f"{name.replace('_', ' '):<15} {padded(_shown(value), 12)} {origin}")
     for task_id in session.running:
         output.line(f"running    {task_id}  {one_line(rows[task_id].title, 60) if task_id in rows else ''}")
     for number, text in enumerate(session.queue, 1):
@@ -47,7 +47,7 @@ def executor(context: Context, arguments: Namespace) -> None:
     for agent in found_agents(session.settings, session.environ):
         output.line(f"  {agent.name:<10} {agent.path or 'not found'}")
     for name, command in acp_agents(session.settings, session.environ):
-        output.line(f"  {escape(name):<10} {escape(command or 'not found')}")
+        output.line(f"  {padded(escape(name), 10)} {escape(command or 'not found')}")
 
 
 def model(context: Context, arguments: Namespace) -> None:
@@ -100,7 +100,7 @@ def cost(context: Context, arguments: Namespace) -> None:
         known = [one for one in costs if one is not None]
         unknown = f", {len(costs) - len(known)} n/a" if known and len(known) < len(costs) else ""
         text = cost_text(sum(known) if known else None)
-        context.output.line(f"{escape(name):<28} {text:>10}   {count_text(len(costs), 'task')}{unknown}")
+        context.output.line(f"{padded(escape(name), 28)} {text:>10}   {count_text(len(costs), 'task')}{unknown}")
     every = [row.cost_usd for row in rows if row.cost_usd is not None]
     context.output.line(f"{'all':<28} {cost_text(sum(every) if every else None):>10}   {count_text(len(rows), 'task')}")
     context.output.result("cost", {"by": arguments.by or "task", "groups": groups})

@@ -31,7 +31,8 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "config set", "setup", "change one setting; comments in the file stay", "repl.commands.setup.config:set_",
-        "pm config set run.max_iterations 5", arguments=(_KEY, Argument("value", "the new value", required=False)),
+        "pm config set run.max_iterations 5",
+        arguments=(_KEY, Argument("value", "the new value", required=False, text=True)),
         flags=(
             Flag("--user", "in your own file, for every project"),
             Flag("--project", "in config.toml, which is committed (else config.local.toml, which is not)"),

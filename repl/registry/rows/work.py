@@ -48,7 +48,9 @@ TASK_COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "work", "submit a request, follow it, end with its verdict", "repl.commands.work.run:run",
         'pm run "add input validation to the signup form"',
-        arguments=(Argument("prompt", "the request; - reads stdin, @FILE reads a file", many=True, values="file"),),
+        arguments=(
+            Argument("prompt", "the request; - reads stdin, @FILE reads a file", many=True, values="file", text=True),
+        ),
         flags=(*RUN_FLAGS, Flag("--isolate", "the same as --isolation worktree")), exits=_OUTCOMES,
         description="Every flag has an environment name (PM_EXECUTOR for --executor) and a config key (run.executor).",
     ),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.executors.agents.progress import Progress
-from runner.executors.executor_port import Answer, AnswerError, Ask
+from runner.executors.executor_port import Answer, AnswerError, Ask, budget_error
 from runner.executors.provider_errors import classify_message, status_in
 from runner.processes.process import Ending
 from tracer.names import AnswerStatus
@@ -98,8 +98,7 @@ def _extra(run: Run, model: str | None) -> dict[str, Any]:
 def _verdict(run: Run, request: Ask) -> tuple[AnswerStatus, AnswerError | None]:
     progress, ending = run.progress, run.ending
     if run.why_ended == "budget":
-        message = f"stopped at the budget of ${request.budget_usd or 0:.4f}"
-        return "INCOMPLETE", AnswerError(kind="budget", message=message, next_step="raise --budget-usd")
+        return "INCOMPLETE", budget_error(request)
     if ending.kind == "timeout":
         message = f"no finished answer within {request.timeout_s or 0:g} s"
         return "TIMEOUT", AnswerError(kind="timeout", message=message, next_step="raise --timeout")

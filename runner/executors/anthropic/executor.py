@@ -27,6 +27,7 @@ from runner.executors.executor_port import (
     BudgetSpentError,
     Live,
     LiveSink,
+    budget_error,
     ignore_live,
     live_of,
 )
@@ -133,8 +134,7 @@ class AnthropicExecutor:
             message = f"no finished answer within {limit:g} s" if limit is not None else "the answer timed out"
             return "TIMEOUT", AnswerError(kind="timeout", message=message, next_step="raise --timeout")
         except BudgetSpentError:
-            message = f"stopped at the budget of ${exchange.request.budget_usd:.4f}"
-            return "INCOMPLETE", AnswerError(kind="budget", message=message, next_step="raise --budget-usd")
+            return "INCOMPLETE", budget_error(exchange.request)
         except (sdk.APIError, transport_error, json.JSONDecodeError, UnicodeDecodeError) as error:
             return self._trouble(exchange, error, sdk)  # the last two: an event of the stream came mangled
 

@@ -234,6 +234,18 @@ async def test_the_budget_stops_between_streamed_updates(project: Path) -> None:
     assert answer.cost_usd < 0.011
 
 
+@pytest.mark.parametrize(
+    ("whole", "told"),
+    [(5.0, "$5.00, of which $0.01 was left"), (0.01, "$0.01"), (0.0125, "$0.0125, of which $0.01 was left")],
+)
+async def test_a_stop_at_the_budget_names_the_one_that_was_given(project: Path, whole: float, told: str) -> None:
+    turns = [Turn(text="y" * 400_000, usage=counts(10, 100_000))]
+    limits = {"budget_usd": 0.01, "whole_budget_usd": whole}
+    answer, _, _ = await play(turns, project, model="claude-sonnet-5-5", **limits)
+    assert answer.error is not None
+    assert answer.error.message == f"stopped at the budget of {told}"
+
+
 async def test_the_budget_stops_before_the_next_request(project: Path) -> None:
     turns = [Turn(calls=[call("read", path="a.txt")], usage=counts(10_000, 10)), Turn(text="never asked for")]
     answer, _, server = await play(turns, project, model="claude-sonnet-5-5", budget_usd=0.0201)

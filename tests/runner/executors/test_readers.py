@@ -231,9 +231,10 @@ async def test_the_budget_ends_a_run_whose_records_tell_its_tokens_only_with_the
     rig = kind(project, tmp_path / "far-end")
     executor = _that_keeps_on(rig, dollars_worth=2)
     live: list[Live] = []
-    asked = Ask(task_id="t", prompt="p", workspace=str(project), budget_usd=1.0)
+    asked = Ask(task_id="t", prompt="p", workspace=str(project), budget_usd=1.0, whole_budget_usd=3.0)
     answer = await asyncio.wait_for(executor.ask(asked, live=live.append), 30)
     assert answer.error is not None
+    assert answer.error.message == "stopped at the budget of $3.00, of which $1.00 was left"
     assert (answer.status, answer.error.kind) == ("INCOMPLETE", "budget")
     assert answer.usage is not None
     assert (answer.usage.input_tokens, answer.usage.cached_tokens) == (10, 4)

@@ -452,7 +452,7 @@ class TaskEffects:
         folder = self.workspace
         if folder not in self._workspaces:
             self._workspaces[folder] = await asyncio.to_thread(
-                open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs
+                open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs, task_id=self._task_id
             )
         return self._workspaces[folder]
 

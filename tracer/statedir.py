@@ -124,6 +124,11 @@ class StateDir:
         """Second links of the blobs that tasks have stored, likewise."""
         return self._outside("blobs")
 
+    @property
+    def guard(self) -> Path | None:
+        """Second links of the records that nobody writes, and what a task found of the state dir, likewise."""
+        return self._outside("guard")
+
     def _outside(self, kind: str) -> Path | None:
         user = user_state_folder(os.environ)
         if not user.is_absolute():

@@ -85,6 +85,7 @@ class StateGuard:
 
     def take(self, base: str, *, task_id: str = "") -> None:
         """Remember how the state dir is now, before the agent is asked; what was found so far is forgotten."""
+        self._inside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._base, self._task_id = base, task_id
         self._found, self._lost = [], {}
         self._unguarded = {name for name in self._names() if (now := _read(self.root / name)) and not now.regular}

@@ -51,7 +51,11 @@ class Place:
         ]
 
     def run(
-        self, *turns: list[dict[str, Any]], before: list[dict[str, Any]] | None = None, dies: bool = False
+        self,
+        *turns: list[dict[str, Any]],
+        before: list[dict[str, Any]] | None = None,
+        dies: bool = False,
+        prompt: str = "calc.py must halve",
     ) -> tuple[int, str]:
         """`pm run` whose agent answers once with a mark left in and then without; the session grows by a turn each.
 
@@ -85,7 +89,7 @@ class Place:
         program = fake_agent.install(self.base, "claude", *plays, version="2.1.329", package=package)
         config = self.base / "config.toml"
         config.write_text(f'[executors]\nclaude = "{program}"\n')
-        words = ("run", "calc.py must halve", "--executor", "claude", "--permissions", "full", "--kind", "change")
+        words = ("run", prompt, "--executor", "claude", "--permissions", "full", "--kind", "change")
         environ = {"HOME": str(self.home), "ANTHROPIC_API_KEY": "sk-ant-test-0123456789"}
         ran = pm(*words, "--max-iterations", "3", "--config", str(config), cwd=self.project, **environ)
         return ran.code, ran.out + ran.err
@@ -153,3 +157,42 @@ def test_an_agent_that_is_killed_leaves_a_trace_that_says_so(place: Place) -> No
     assert one["agentic_trace"] == two["agentic_trace"]
     meta, *_lines = place.trace(two["agentic_trace"])
     assert (meta["success"], meta["thoughts"]["full"]) == (True, 2)
+
+
+def distilled_again(place: Place, *words: str) -> None:
+    again = pm("distill", *words, cwd=place.project, HOME=str(place.home))
+    assert again.code == 0, again.err
+
+
+def test_distilling_a_tasks_session_again_keeps_the_persons_prompt_and_what_pm_judged(place: Place) -> None:
+    first = place.turn(1, place.now_ms + HOUR_MS, "RULES\ncalc.py must halve", "Write it.", 100)
+    second = place.turn(2, place.now_ms + 2 * HOUR_MS, "Finish it.", "Mend it.", 200)
+    (place.project / "p.txt").write_text("calc.py must halve")
+    code, told = place.run(first, second, prompt="@p.txt")
+    assert code == 0, told
+    name = place.answers()[0]["agentic_trace"]
+    before = place.trace(name)
+    assert before[0]["prompt_file"] == "p.txt"
+    assert before[0]["sent_prompt_sha256"] not in {None, before[0]["prompt_sha256"]}
+    distilled_again(place, "--all")
+    assert place.trace(name) == before
+    distilled_again(place, "--session", SESSION)
+    assert place.trace(name) == before
+
+
+def test_a_relabelled_trace_is_found_by_the_name_that_its_task_knows(place: Place) -> None:
+    first = place.turn(1, place.now_ms + HOUR_MS, "calc.py must halve", "Write it, zanzibar.", 100)
+    code, told = place.run(first)
+    assert code == 0, told
+    old = place.answers()[0]["agentic_trace"]
+    for label in ("new:x", "newer:y"):
+        distilled_again(place, "--session", SESSION, "--label", label)
+    assert not (place.project / old).exists()
+    for name in (old, Path(old).name):
+        shown = pm("sessions", "show", name, cwd=place.project)
+        assert shown.code == 0, shown.err
+        assert "newer" in shown.out
+    exported = json.loads(pm("export", "1", "--format", "json", "-o", "-", cwd=place.project).out)
+    (linked,) = {entry["data"]["agentic_trace"] for entry in exported["entries"] if entry["event"] == "LLM_RESPONSE"}
+    assert (place.project / linked).is_file()
+    assert "task-001" in pm("tasks", "zanzibar", cwd=place.project).out

@@ -196,7 +196,7 @@ def _meta(
     told = source.to_dict()
     if request.since_ms is not None and assembly.cut_off:  # else it is the whole session, under whatever name
         told["since"] = from_epoch_ms(request.since_ms)
-    meta = {
+    meta: dict[str, Any] = {
         "type": "meta",
         "ts": from_epoch_ms(last_ms)[:19],
         "label": cleaner.clean(clean_text(request.label or f"session:{_folder_name(session, request)}")),
@@ -220,6 +220,9 @@ def _meta(
         "source": told,
     }
     meta["redactions"] = dict(sorted(cleaner.counts.items()))
+    known = [name for name in ("cost_usd", "duration_sec", "prompt", "success") if getattr(request, name) is not None]
+    if known:
+        meta["told"] = known
     return meta
 
 

@@ -199,7 +199,11 @@ _JUDGMENT = b'"QUALITY_JUDGMENT"'
 
 
 def read_agentic(path: Path) -> Trace:
-    """The agentic trace at `path`; lines over 16 MB count as damaged. Raises `NotFoundError`."""
+    """The agentic trace at `path`, or that had this name; lines over 16 MB count as damaged. Raises `NotFoundError`."""
+    if not path.exists():
+        from tracer.distill.stored import stored_at  # 20 ms, only where another label has renamed it
+
+        path = stored_at(path)
     try:
         with path.open("rb") as file:
             return parse_trace(path.name, _lines(file))

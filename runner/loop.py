@@ -419,6 +419,7 @@ class TaskLoop:
             at = {"iteration_index": state.main.iteration_index, "subtask_id": None}
             await ledger.record(unmerged(result, (), by="somebody", at=at))
             return
+        await self._effects.ended(_judged_traces(state, step))  # before: a kill in between is resumed here
         await ledger.record(
             final_summary(
                 status=step.status,
@@ -442,6 +443,12 @@ class TaskLoop:
         if apart and not (resumable and state.works_apart):
             with suppress(PmError):  # the end is recorded; what is left lying is removed by the next start
                 await (await self._effects.isolation(state)).close(keep_results=resumable)
+
+
+def _judged_traces(state: TaskState, step: Finish) -> dict[str, bool]:
+    """Whether what each agentic trace tells of was accepted: by the task, or as a subtask of it."""
+    passed = {trace: loop.passed for loop in state.subtasks.values() if loop.judgment.data for trace in loop.traces}
+    return passed | dict.fromkeys(state.main.traces, step.status == "COMPLETE")
 
 
 def _accepted(state: TaskState) -> Changed:

@@ -231,7 +231,8 @@ def test_a_task_that_is_killed_before_its_end_is_recorded_tells_its_trace_when_i
     record.write_bytes(b"".join(lines))
     record.with_name(f"{record.name}.chain").unlink()
     assert tell_success(place.project / answer["agentic_trace"], success=True)
-    resumed = pm("resume", "1", "--config", str(place.base / "config.toml"), cwd=place.project, HOME=str(place.home))
+    given = {"HOME": str(place.home), "ANTHROPIC_API_KEY": "sk-ant-test-0123456789"}
+    resumed = pm("resume", "1", "--config", str(place.base / "config.toml"), cwd=place.project, **given)
     assert resumed.code == 6, resumed.err
     assert place.trace(answer["agentic_trace"])[0]["success"] is False
 

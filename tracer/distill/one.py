@@ -15,7 +15,7 @@ from tracer.blobs import DirectoryBlobs
 from tracer.clock import from_epoch_ms
 from tracer.distill.cleaner import Cleaner
 from tracer.distill.locate.find import latest_session, session_at, session_by_id
-from tracer.distill.native import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Provider, Request
+from tracer.distill.native import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Provider, Request, provider_named
 from tracer.distill.native_files import Source, open_native
 from tracer.distill.readers.assembly import Assembly, Spool
 from tracer.distill.stored import store
@@ -94,12 +94,14 @@ def distill_session(
     `cost_usd` and `duration_sec` replace what the file says, where the caller knows better.
 
     Raises:
+        UsageError: no such provider.
         NotFoundError: no such session.
         TraceError: the file cannot be read as a session.
         RecordError: the trace cannot be written.
 
     """
     root = Path(project_root) if project_root is not None else None
+    provider = provider_named(provider) if provider is not None else None
     if session is not None:
         native = session_at(Path(session), provider)
     elif session_id is not None:

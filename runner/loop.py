@@ -426,7 +426,7 @@ class TaskLoop:
                 total_iterations=state.iterations,
                 files_modified=list(result.changed.paths),
                 usage=dict(totals.usage) or None,
-                cost_usd=round(totals.cost, 6) if totals.cost is not None else None,
+                cost_usd=round(totals.told_cost, 6) if totals.told_cost is not None else None,
                 duration_ms=totals.spent_ms,
                 reason=step.reason,
                 diff_blob=result.changed.diff_blob,

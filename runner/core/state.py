@@ -91,6 +91,11 @@ class Totals(NamedTuple):
         """The whole cost in dollars; None where any of it is unknown."""
         return self.cost_usd if self.priced and self.cost_known else None
 
+    @property
+    def told_cost(self) -> float | None:
+        """The cost as it is told: a zero beside which nothing was counted says nothing."""
+        return self.cost if self.cost_usd or self.usage else None
+
     def after(self, earlier: Spent) -> Totals:
         """These with what earlier files of the task took."""
         if not earlier.answers:

@@ -282,3 +282,18 @@ def test_the_cost_of_a_trace_holds_what_a_killed_pm_spent_in_its_session(place: 
     assert killed["cost_usd"] > 0
     assert meta["cost_usd"] == pytest.approx(killed["cost_usd"] + 0.0105)
     assert meta["tokens"]["input"] == 3000
+
+
+def test_a_compared_task_has_the_thoughts_of_its_agents_session_and_tells_none_without_one(place: Place) -> None:
+    first = place.turn(1, place.now_ms + HOUR_MS, "calc.py must halve", "Write it.", 100)
+    second = place.turn(2, place.now_ms + 2 * HOUR_MS, "Finish it.", "Mend it.", 200)
+    code, told = place.run(first, second)
+    assert code == 0, told
+
+    def thoughts() -> list[Any]:
+        compared = json.loads(pm("compare", "1", "1", "--json", cwd=place.project).out)
+        return [row["a"]["median"] for row in compared["measures"] if row["measure"] == "thoughts"]
+
+    assert thoughts() == [2]
+    (place.project / place.answers()[0]["agentic_trace"]).unlink()
+    assert thoughts() == []

@@ -23,7 +23,7 @@ from tracer.errors import NotFoundError, TraceError, told_as
 from tracer.json_values import clean_text
 from tracer.prices import Tokens, cost_usd
 from tracer.redaction.redactor import NO_ADDITIONS, Clean, Redacted, RedactionSettings, Redactor
-from tracer.statedir import StateDir
+from tracer.statedir import StateDir, folder_sha256
 
 _PROMPT_LIMIT: Final = 4 * 1024 * 1024
 
@@ -222,6 +222,8 @@ def _meta(
         "source": told,
     }
     meta["redactions"] = dict(sorted(cleaner.counts.items()))
+    if session.cwd:  # where it ran; by name alone two projects are one
+        meta["project_sha256"] = folder_sha256(session.cwd)
     known = [name for name in ("cost_usd", "duration_sec", "prompt", "success") if getattr(request, name) is not None]
     if known:
         meta["told"] = known

@@ -208,7 +208,7 @@ def _runs(context: Context, name: str) -> list[Trace]:
         from tracer.journal.reading import scan
 
         task = context.task(name)
-        return [task_run(task.task_id, scan(task.path).entries)]
+        return [task_run(task.task_id, scan(task.path).entries, project=context.state_dir.project)]
     match = _SHA.fullmatch(name)
     if match is not None and not (context.folder / name).is_file():
         paths = sorted(context.state_dir.agentic_traces.glob("trace_*.jsonl"))

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from filecmp import cmp
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
+from unicodedata import normalize
 
 import orjson
 
@@ -29,6 +31,7 @@ from tracer.lock import FileLock
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.-]")
 _META_LIMIT: Final = 16 * 1024 * 1024
 _PART_LIMIT: Final = 80
+_DIGITS: Final = 6
 _BUFFER: Final = 1 << 20
 _KNOWN_BETTER: Final = ("cost_usd", "duration_sec", "prompt", "success")
 _PATIENCE_S: Final = 60.0
@@ -50,7 +53,13 @@ def trace_name(*, ts: str, label: str, provider: str, number: int = 1) -> str:
 
 
 def _part(text: str) -> str:
-    return _UNSAFE.sub("_", text)[:_PART_LIMIT] or "session"
+    """A part of a name; names of letters beyond ASCII, which all become `_`, are told apart by a hash."""
+    text = normalize("NFC", text)
+    name = _UNSAFE.sub("_", text)[:_PART_LIMIT]
+    if text.isascii():
+        return name or "session"
+    digest = sha256(text.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return f"{name[: _PART_LIMIT - _DIGITS - 1]}-{digest}"
 
 
 def prepare_folder(folder: Path) -> None:

@@ -129,7 +129,8 @@ class StateGuard:
             for name in others:
                 self._lost[name] = "deleted"
             self._save()
-        return Undone(tuple(dict.fromkeys(self._found)), tuple(self._lost), self._notes())
+        names = dict.fromkeys((*self._lost, *self._found))  # what is lost is told first
+        return Undone(tuple(names), tuple(self._lost), self._notes())
 
     def _notes(self) -> tuple[str, ...]:
         told = [f"{name} was {how} and cannot be put back" for name, how in list(self._lost.items())[:_NAMED_LOSSES]]

@@ -82,6 +82,7 @@ def judge_fast(
         files=changes.files,
         diff=changes.diff,
         protected_changes=changes.protected,
+        lost_records=changes.lost,
         harm=changes.harm,
         options=options,
     )

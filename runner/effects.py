@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from runner.core.request import Request
-from runner.core.state import TaskState
+from runner.core.state import LoopState, TaskState
 from runner.core.steps import Judge
 from runner.effects_port import Changed
 from runner.executors.executor_port import Answer, AnswerError, Ask, Executor, Live, LiveSink, ignore_live
@@ -110,6 +110,7 @@ def distill_run(
     prompt: str,
     prompt_file: str,
     success: bool,
+    cost_usd: float | None = None,
     native_path: str | None = None,
     since_ms: int | None = None,
     environ: Mapping[str, str] | None = None,
@@ -137,6 +138,7 @@ def distill_run(
         since_ms=since_ms,
         redaction=redaction,
         success=success,
+        cost_usd=cost_usd,
     )
     try:
         if native_path is not None:
@@ -148,6 +150,12 @@ def distill_run(
     except PmError as error:
         return None, error.line
     return str(path.relative_to(root) if path.is_relative_to(root) else path), ""
+
+
+def _tell_success(path: Path, *, success: bool) -> bool:
+    from tracer.distill.stored import stored_at, tell_success  # 20 ms, only where an agent left a session
+
+    return tell_success(stored_at(path), success=success)
 
 
 def _left_by(executor: str, session_ref: str | None, request: LlmRequest, workspace: str) -> dict[str, Any] | None:
@@ -377,10 +385,9 @@ class TaskEffects:
         # What could not be compared is part of what the verdict rests on.
         return verdict._replace(notes=(*verdict.notes, *changes.notes))
 
-    async def interrupted(
-        self, request: LlmRequest, session_ref: str | None, *, since_ms: int
-    ) -> Mapping[str, Any] | None:
+    async def interrupted(self, request: LlmRequest, loop: LoopState, *, since_ms: int) -> Mapping[str, Any] | None:
         """Distills the session of an unanswered request; what it cost is counted from the request on."""
+        session_ref = loop.open_ref
         executor = (session_ref or request.executor).partition(":")[0]
         if self.answer_at_hand:
             return None  # the session is the user's, and goes on
@@ -389,16 +396,20 @@ class TaskEffects:
         told = await asyncio.to_thread(_left_by, executor, session_ref, request, self.workspace)
         if told is None:
             return None
-        answer = Answer(output="", status="ERROR", session_ref=told["session_ref"], extra={"executor": executor})
-        return {**told, "agentic_trace": await self.distilled(answer, since_ms=since_ms or None)}
+        ref, cost = told["session_ref"], told["cost_usd"]
+        answer = Answer(output="", status="ERROR", session_ref=ref, cost_usd=cost, extra={"executor": executor})
+        made = await self.distilled(answer, since_ms=since_ms or None, spent_usd=loop.spent_in(ref))
+        return {**told, "agentic_trace": made}
 
-    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
+    async def distilled(self, answer: Answer, *, since_ms: int | None, spent_usd: float | None) -> str | None:
         """The trace of the session an agent command line left; a session that cannot be read fails no task."""
         executor = str(answer.extra.get("executor") or self._request.executor.name)
         native = answer.extra.get("native_session")
         if executor not in _LEAVE_SESSIONS or not answer.session_ref:
             return None
         path = native.get("path") if isinstance(native, dict) else None
+        known = spent_usd is not None and answer.cost_usd is not None
+        cost_usd = round((spent_usd or 0.0) + (answer.cost_usd or 0.0), 6) if known else None
         made, _why_not = await asyncio.to_thread(
             distill_run,
             executor,
@@ -410,13 +421,24 @@ class TaskEffects:
             prompt=self._request.prompt,
             prompt_file=self._request.prompt_file,
             success=answer.status == "COMPLETE",
+            cost_usd=cost_usd,
             since_ms=since_ms,
             redaction=self._redaction,
         )
         if made is not None:
-            for workspace in list(self._workspaces.values()):
-                await workspace.rewritten(Path(made))
+            await self._rewritten(made)
         return made
+
+    async def _rewritten(self, trace: str) -> None:
+        for workspace in list(self._workspaces.values()):
+            await workspace.rewritten(Path(trace))
+
+    async def ended(self, traces: Mapping[str, bool]) -> None:
+        """Rewrites the meta lines; a trace that cannot be written fails no task."""
+        for name, success in traces.items():
+            with suppress(PmError):
+                if await asyncio.to_thread(_tell_success, self._state_dir.project / name, success=success):
+                    await self._rewritten(name)
 
     async def isolation(self, state: TaskState) -> Isolation:
         """What the record names; a task that has none yet gets worktrees where they are possible."""
@@ -452,7 +474,7 @@ class TaskEffects:
         folder = self.workspace
         if folder not in self._workspaces:
             self._workspaces[folder] = await asyncio.to_thread(
-                open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs
+                open_workspace, folder, state_dir=self._state_dir.root, blobs=self._blobs, task_id=self._task_id
             )
         return self._workspaces[folder]
 

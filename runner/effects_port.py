@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from runner.core.state import TaskState
+from runner.core.state import LoopState, TaskState
 from runner.core.steps import Judge
 from runner.executors.executor_port import Answer, Ask, LiveSink
 from runner.gate.criterion import Models, Verdict
@@ -77,15 +77,17 @@ class Effects(Protocol):
     async def keep(self, question: str, text: str) -> None:
         """Keep an answer; trouble in doing so costs nothing but the next asking."""
 
-    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
+    async def distilled(self, answer: Answer, *, since_ms: int | None, spent_usd: float | None) -> str | None:
         """The path of the agentic trace of the session behind `answer`, None where there is none.
 
-        What the session held before `since_ms` (the task's beginning) is not this task's.
+        What the session held before `since_ms` (the task's beginning) is not this task's; `spent_usd` is what the
+        task's earlier answers in it cost, None where that is unknown.
         """
 
-    async def interrupted(
-        self, request: LlmRequest, session_ref: str | None, *, since_ms: int
-    ) -> Mapping[str, Any] | None:
+    async def ended(self, traces: Mapping[str, bool]) -> None:
+        """Tell the agentic traces of a task how it ended: whether what they did was accepted."""
+
+    async def interrupted(self, request: LlmRequest, loop: LoopState, *, since_ms: int) -> Mapping[str, Any] | None:
         """What the session of a `request` without an answer did and cost, as SESSION_INTERRUPTED; None: none began.
 
         A session whose name was not recorded is looked for where the executor keeps its own. `since_ms` as above.

@@ -419,13 +419,14 @@ class TaskLoop:
             at = {"iteration_index": state.main.iteration_index, "subtask_id": None}
             await ledger.record(unmerged(result, (), by="somebody", at=at))
             return
+        await self._effects.ended(_judged_traces(state, step))  # before: a kill in between is resumed here
         await ledger.record(
             final_summary(
                 status=step.status,
                 total_iterations=state.iterations,
                 files_modified=list(result.changed.paths),
                 usage=dict(totals.usage) or None,
-                cost_usd=round(totals.cost, 6) if totals.cost is not None else None,
+                cost_usd=round(totals.told_cost, 6) if totals.told_cost is not None else None,
                 duration_ms=totals.spent_ms,
                 reason=step.reason,
                 diff_blob=result.changed.diff_blob,
@@ -442,6 +443,12 @@ class TaskLoop:
         if apart and not (resumable and state.works_apart):
             with suppress(PmError):  # the end is recorded; what is left lying is removed by the next start
                 await (await self._effects.isolation(state)).close(keep_results=resumable)
+
+
+def _judged_traces(state: TaskState, step: Finish) -> dict[str, bool]:
+    """Whether what each agentic trace tells of was accepted: by the task, or as a subtask of it."""
+    passed = {trace: loop.passed for loop in state.subtasks.values() if loop.judgment.data for trace in loop.traces}
+    return passed | dict.fromkeys(state.main.traces, step.status == "COMPLETE")
 
 
 def _accepted(state: TaskState) -> Changed:

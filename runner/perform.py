@@ -213,7 +213,9 @@ class Performer:
 
     async def _write_down(self, step: AskAgent, answer: Answer, *, base: str | None, duration_ms: int) -> None:
         changed = await self._effects.changed(base) if base is not None else Changed(())
-        trace = await self._effects.distilled(answer, since_ms=self._ledger.state.begun_ms or None)
+        state = self._ledger.state
+        spent_usd = state.loop(step.subtask_id).spent_in(answer.session_ref)
+        trace = await self._effects.distilled(answer, since_ms=state.begun_ms or None, spent_usd=spent_usd)
         report = None if step.purpose else read_report(answer.output) or clean_report(answer.report)
         at: dict[str, Any] = {"iteration_index": step.iteration_index, "subtask_id": step.subtask_id}
         await self._ledger.record(
@@ -444,7 +446,7 @@ async def record_interrupted(ledger: Ledger, effects: Effects) -> None:
     state = ledger.state
     for subtask_id, loop in ((None, state.main), *state.subtasks.items()):
         if loop.phase == "requested" and not loop.interrupted:
-            told = await effects.interrupted(loop.request, loop.open_ref, since_ms=state.begun_ms)
+            told = await effects.interrupted(loop.request, loop, since_ms=state.begun_ms)
             if told is not None:
                 index = loop.request.iteration_index
                 await ledger.record(session_interrupted(told, iteration_index=index, subtask_id=subtask_id))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -16,7 +17,8 @@ import orjson
 from service.pages.task import diff_reader, explained, render, static_text
 from service.pages.values import IterationView, TaskView, task_view
 from tracer.conversation import ConversationTracer
-from tracer.facts import Entry
+from tracer.distill.stored import stored_at
+from tracer.facts import Entry, LlmResponse, SessionInterrupted
 from tracer.lookup import TaskRef, summarize
 from tracer.redaction.engine import ProjectRedactor
 from tracer.redaction.leaks import verify_clean
@@ -54,7 +56,7 @@ def export_task(state_dir: StateDir, ref: TaskRef, *, form: ExportFormat, redact
         document = {
             "task_id": ref.task_id,
             "trace_file": ref.path.name,
-            "entries": [entry.to_dict() for entry in entries],
+            "entries": [_linked(entry, state_dir).to_dict() for entry in entries],
             "summary": summarize(entries).to_dict(),
             "redactions": dict(counts),
         }
@@ -70,6 +72,15 @@ def _redacted(entry: Entry, redactor: ProjectRedactor, counts: Counter[str]) -> 
     data, found = redactor.redact_value(entry.data)
     counts.update(found)
     return entry._replace(data=data)
+
+
+def _linked(entry: Entry, state_dir: StateDir) -> Entry:
+    """The event with the present name of the agentic trace that it names: another label has renamed it."""
+    if not isinstance(entry, LlmResponse | SessionInterrupted) or not entry.agentic_trace:
+        return entry
+    named = Path(entry.agentic_trace)
+    now = named.with_name(stored_at(state_dir.project / named).name)
+    return entry._replace(data={**entry.data, "agentic_trace": str(now)})
 
 
 def _page(view: TaskView, counts: Counter[str]) -> str:

@@ -14,7 +14,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -24,6 +24,7 @@ from tracer.errors import NotFoundError, RecordError, TraceError, UsageError, to
 
 _ID: Final = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _CHUNK: Final = 1 << 20
+_FOLDER: Final = 2  # of a name's first digits
 _KEPT_MS: Final = 14 * 24 * 3600 * 1000
 
 
@@ -111,6 +112,36 @@ class DirectoryBlobs:
             if _ID.fullmatch(name) and not self.has(name):
                 self._bring_back(name)
 
+    def link_all(self) -> dict[str, int]:
+        """Give every blob its second link where that is no copy; by folder of blobs, how many have none."""
+        held = set(_listed(self._second)) if self._second is not None else set()
+        without = {}
+        for folder in _listed(self.root / "sha256"):
+            if len(folder) != _FOLDER:
+                continue
+            names = [folder + name for name in _listed(self.root / "sha256" / folder) if _ID.fullmatch(folder + name)]
+            without[folder] = sum(name not in held and not self._linked(name) for name in names)
+        return without
+
+    def _linked(self, name: str) -> bool:
+        if self._second is None:
+            return False
+        try:
+            ensure_folder(self._second)
+            os.link(self.path_of(name), self._second / name)
+        except FileExistsError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def put_back_folders(self, folders: Iterable[str]) -> None:
+        """Bring back what has a second link of these folders of blobs. OSError."""
+        gone = frozenset(folders)
+        for name in _listed(self._second) if gone and self._second is not None else ():
+            if name[:_FOLDER] in gone and _ID.fullmatch(name) and not self.has(name):
+                self._bring_back(name)
+
     def _bring_back(self, blob_id: str) -> bool:
         target = self.path_of(blob_id)
         if self._second is None or not (kept := self._second / blob_id.removeprefix("sha256:")).is_file():
@@ -170,6 +201,13 @@ class DirectoryBlobs:
             for path in folder.iterdir():
                 if _ID.fullmatch(folder.name + path.name):
                     yield f"sha256:{folder.name}{path.name}"
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -63,6 +63,13 @@ def user_state_folder(environ: Mapping[str, str]) -> Path:
     return (Path(base) if base else home / ".local" / "state") / "pm-orchestrator"
 
 
+def folder_sha256(folder: str | os.PathLike[str]) -> str:
+    """The hash of a folder's real path: it tells folders of one name apart."""
+    from hashlib import sha256  # 4 ms
+
+    return sha256(os.fsencode(os.path.realpath(folder))).hexdigest()
+
+
 class StateDir:
     """The folder `root` (usually `<project>/.pm-orchestrator`) and the names within it. Making one touches nothing."""
 
@@ -124,14 +131,17 @@ class StateDir:
         """Second links of the blobs that tasks have stored, likewise."""
         return self._outside("blobs")
 
+    @property
+    def guard(self) -> Path | None:
+        """Second links of the records that nobody writes, and what a task found of the state dir, likewise."""
+        return self._outside("guard")
+
     def _outside(self, kind: str) -> Path | None:
         user = user_state_folder(os.environ)
         if not user.is_absolute():
             return None
-        from hashlib import sha256  # 4 ms
-
         place = Path(os.path.realpath(self.root))
-        return user / kind / f"{place.parent.name}-{sha256(os.fsencode(place)).hexdigest()[:12]}"
+        return user / kind / f"{place.parent.name}-{folder_sha256(place)[:12]}"
 
     def ensure(self) -> StateDir:
         """Make the folders (0700) and their `.gitignore`; existing ones stay as they are."""

@@ -118,6 +118,7 @@ async def gather(
         session=session,
         unchanged_before=unchanged_before,
         protected_changes=changes.protected,
+        lost_records=changes.lost,
         harm=(*changes.harm, *_outside(session or (), workspace)),
         harm_unknown=changes.harm_unknown,
         tests_policy=tests_policy,

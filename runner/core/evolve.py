@@ -193,6 +193,7 @@ def _session_started(state: TaskState, entry: facts.SessionStarted) -> TaskState
 def _session_interrupted(state: TaskState, entry: facts.SessionInterrupted) -> TaskState:
     loop = state.loop(entry.subtask_id)
     totals, own = (_billed(sums, entry.usage, entry.cost_usd, free=False) for sums in (state.totals, loop.totals))
+    loop = _with_session(loop, entry, free=False)
     loop = loop._replace(open_ref=None, interrupted=True, session_ref=entry.session_ref or loop.session_ref, totals=own)
     return _with_loop(state, entry, loop, totals=totals)
 
@@ -200,7 +201,7 @@ def _session_interrupted(state: TaskState, entry: facts.SessionInterrupted) -> T
 def _llm_response(state: TaskState, entry: facts.LlmResponse) -> TaskState:
     session_ref, duration = entry.session_ref, entry.duration_ms
     full = entry.error is not None and entry.error.kind == "context"  # nothing goes on in that session
-    loop = state.loop(entry.subtask_id)
+    loop = _with_session(state.loop(entry.subtask_id), entry, free=entry.unbilled)
     loop = loop._replace(
         phase="answered",
         answer=entry,
@@ -219,6 +220,15 @@ def _llm_response(state: TaskState, entry: facts.LlmResponse) -> TaskState:
     answer, files = answer_in(entry) or state.answer, tuple(dict.fromkeys((*state.files, *entry.files_modified)))
     changed = {"totals": totals, "history": history, "worked_until_ms": until, "answer": answer, "files": files}
     return _with_loop(state, entry, loop, **changed)
+
+
+def _with_session(loop: LoopState, entry: facts.LlmResponse | facts.SessionInterrupted, *, free: bool) -> LoopState:
+    """The loop with what an answer, or a request without one, took in its session."""
+    if (ref := entry.session_ref) is None:
+        return loop
+    sums = _billed(loop.sessions.get(ref, Totals()), entry.usage, entry.cost_usd, free=free)
+    traces = loop.traces | ({entry.agentic_trace} if entry.agentic_trace else set())
+    return loop._replace(sessions={**loop.sessions, ref: sums}, traces=traces)
 
 
 def _stretch(state: TaskState, entry: facts.Entry, duration: int | None) -> tuple[int, int]:

@@ -47,7 +47,7 @@ def outcome_of(state: TaskState, *, trace_file: str, chain_head: str | None) -> 
         judgments=(*before.judgments, *state.judgments.items()),
         files_modified=files,
         files=_counted(state, files),
-        cost_usd=totals.cost,
+        cost_usd=totals.told_cost,
         usage=totals.usage or None,
         duration_ms=totals.spent_ms,
         trace_file=trace_file,

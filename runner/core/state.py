@@ -91,6 +91,11 @@ class Totals(NamedTuple):
         """The whole cost in dollars; None where any of it is unknown."""
         return self.cost_usd if self.priced and self.cost_known else None
 
+    @property
+    def told_cost(self) -> float | None:
+        """The cost as it is told: a zero beside which nothing was counted says nothing."""
+        return self.cost if self.cost_usd or self.usage else None
+
     def after(self, earlier: Spent) -> Totals:
         """These with what earlier files of the task took."""
         if not earlier.answers:
@@ -119,6 +124,7 @@ class LoopState(NamedTuple):
     agent asked and the user answered; `replied`: the newest is not sent yet. `harmed` names what was harmed while its
     agents worked: what came about between two requests is none of theirs. `request` is the newest one, `open_ref` the
     session that it began or went on in while it has no answer; `interrupted`: what that one did is recorded.
+    `sessions` holds the sums of each session by its name, `traces` the agentic traces that were made of them.
     """
 
     phase: LoopPhase = "new"
@@ -142,6 +148,13 @@ class LoopState(NamedTuple):
     request: LlmRequest = NO_REQUEST
     open_ref: str | None = None
     interrupted: bool = False
+    sessions: Mapping[str, Totals] = {}
+    traces: frozenset[str] = frozenset()
+
+    def spent_in(self, session_ref: str | None) -> float | None:
+        """What the answers in a session have cost so far; None where any of it is unknown."""
+        totals = self.sessions.get(session_ref or "", Totals())
+        return totals.cost_usd if totals.cost_known else None
 
     @property
     def question(self) -> Question | None:

@@ -218,8 +218,8 @@ class Evidence(NamedTuple):
     """Everything the criteria may look at for one answer.
 
     `diff` is the change as git writes it, of all files whose contents are at hand.
-    `protected_changes` names what the task changed under the state directory (already undone), `harm` what happened
-    to the user's uncommitted files and repository (`harm_unknown`: why that cannot be told).
+    `protected_changes` names what the task changed under the state directory, undone but for `lost_records`; `harm`
+    what happened to the user's uncommitted files and repository (`harm_unknown`: why that cannot be told).
     `not_checked` holds the kinds of command that are there and could not be run, each with the reason.
     `report` is what the agent says of its work, None without one; `session` the calls of its session, None where no
     record of it exists; `unchanged_before` tells that the answer before this one changed nothing either.
@@ -243,6 +243,7 @@ class Evidence(NamedTuple):
     commands: tuple[CommandResult, ...] = ()
     not_checked: Mapping[CommandKind, NotVerified] = MappingProxyType({})
     protected_changes: tuple[str, ...] = ()
+    lost_records: tuple[str, ...] = ()
     harm: tuple[Harm, ...] = ()
     harm_unknown: str = ""
     tests: SuiteEvidence | None = None

@@ -67,16 +67,16 @@ class Changes(NamedTuple):
 
     `paths` are relative to the workspace with `/`; a rename is a deleted and an added path. `diff` is a unified diff
     that `git apply` reads (binary files are only named). `protected` names what was changed under the state directory
-    and is undone, `harm` what was done to the user's uncommitted files and to their repository (`harm_unknown`: why
-    that cannot be told). `left` is the blob
-    that an undo reads (see `runner.undo`), None where nothing differs. `notes` say what could not be compared, in
-    sentences for the user.
+    and is undone but for what is also in `lost`, `harm` what was done to the user's uncommitted files and to their
+    repository (`harm_unknown`: why that cannot be told). `left` is the blob that an undo reads (see `runner.undo`),
+    None where nothing differs. `notes` say what could not be compared, in sentences for the user.
     """
 
     paths: tuple[str, ...] = ()
     files: tuple[ChangedFile, ...] = ()
     diff: bytes = b""
     protected: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     harm: tuple[Harm, ...] = ()
     harm_unknown: str = ""
     left: str | None = None

@@ -53,8 +53,10 @@ _LEFT_MS = 24 * 3600 * 1000
 _SYMLINK = "120000"
 
 
-def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: Limits | None = None) -> Workspace:
-    """The workspace at `path`.
+def open_workspace(
+    path: Path | str, *, state_dir: Path, blobs: Blobs, limits: Limits | None = None, task_id: str = ""
+) -> Workspace:
+    """The workspace at `path`; `task_id` tells which task's guard of the state dir is taken up.
 
     Raises:
         UsageError: it is not a folder.
@@ -63,26 +65,26 @@ def open_workspace(path: Path | str, *, state_dir: Path, blobs: Blobs, limits: L
     folder = Path(os.path.realpath(path))
     if not folder.is_dir():
         raise UsageError(f"{str(path)!r} is not a folder", next_step="name an existing folder as workspace")
-    return Workspace(folder, state_dir=Path(os.path.realpath(state_dir)), blobs=blobs, limits=limits or Limits())
+    guard = StateGuard(Path(os.path.realpath(state_dir)), task_id=task_id)
+    return Workspace(folder, guard=guard, blobs=blobs, limits=limits or Limits())
 
 
 class Workspace:
     """One folder that agents work in. `notes` says in sentences what the last baseline could not take in."""
 
-    def __init__(self, folder: Path, *, state_dir: Path, blobs: Blobs, limits: Limits) -> None:
+    def __init__(self, folder: Path, *, guard: StateGuard, blobs: Blobs, limits: Limits) -> None:
         self.folder = folder
-        self._state_dir = state_dir
+        self._guard, self._state_dir = guard, guard.root
         self._blobs = blobs
         self._limits = limits
-        self._excluded = left_out(folder, state_dir)
-        self._store = state_dir / "control" / "workspace"
+        self._excluded = left_out(folder, guard.root)
+        self._store = guard.root / "control" / "workspace"
         self._hashes = FileHashes()
         self._indexes: dict[str, tuple[Snapshot, tuple[int, ...] | None]] = {}
         self._manifests: dict[str, Manifest] = {}
-        self._guard = StateGuard(state_dir)
         self._base_notes: dict[str, tuple[str, ...]] = {}
         self._states: dict[str, GitState] = {}
-        self._is_ours = folder.is_relative_to(state_dir)  # a subtask's: its HEAD and index are no one's
+        self._is_ours = folder.is_relative_to(guard.root)  # a subtask's: its HEAD and index are no one's
         self.notes: tuple[str, ...] = ()
 
     async def baseline(self, label: str) -> str:
@@ -232,7 +234,8 @@ class Workspace:
             changes = self._manifest_changes(name, undone, notes)
         else:
             raise ComparisonError(f"{base!r} is not a workspace baseline", next_step="start the task again")
-        return changes._replace(notes=tuple(dict.fromkeys((*changes.notes, *self._base_notes.get(base, ())))))
+        notes = [*changes.notes, *self._base_notes.get(base, ())]
+        return changes._replace(lost=undone.lost, notes=tuple(dict.fromkeys(notes)))
 
     def _git_changes(self, name: str, stopper: Stopper, undone: Undone, notes: list[str]) -> Changes:
         tree, _, kept = name.partition("@")

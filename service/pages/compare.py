@@ -114,7 +114,8 @@ def _task(state_dir: StateDir, task_id: str) -> Side:
         name = f"iteration {each.index}" + (f" of {each.subtask_id}" if each.subtask_id else "")
         texts |= {f"Prompt of {name}": Text(each.prompt), f"Answer of {name}": Text(each.output)}
         texts[f"Changes of {name}"] = Text(lines=each.diff)
-    return Side(task_id, f"/tasks/{task_id}", rows, _filled(texts), task_run(task_id, entries))
+    run = task_run(task_id, entries, project=state_dir.project)
+    return Side(task_id, f"/tasks/{task_id}", rows, _filled(texts), run)
 
 
 def _session(state_dir: StateDir, name: str) -> Side:

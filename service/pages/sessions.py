@@ -27,6 +27,7 @@ from tracer.distill.locate.listing import NativeRow, list_native
 from tracer.distill.native import Distilled
 from tracer.distill.native import Request as Distilling
 from tracer.distill.one import distill
+from tracer.distill.stored import stored_at
 from tracer.errors import ConflictError, NotFoundError, PmError, UsageError
 from tracer.insights.agentic_trace import Step, Trace, read_agentic
 from tracer.insights.loops import Loop, find_loops
@@ -74,8 +75,9 @@ def agentic_view(state_dir: StateDir, name: str) -> dict[str, Any]:
 
 
 def find_session(state_dir: StateDir, name: str) -> AgenticRow:
-    """The distilled session of this file name; raises NotFoundError."""
-    row = next((row for row in list_agentic(state_dir) if Path(row.path).name == name), None)
+    """The distilled session that has this file name, or had it; raises NotFoundError."""
+    now = stored_at(state_dir.agentic_traces / Path(name).name).name
+    row = next((row for row in list_agentic(state_dir) if Path(row.path).name == now), None)
     if row is None:
         raise NotFoundError(f"no agent session {name!r}", next_step="open the list of sessions")
     return row

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from pm_orchestrator import traced
+from pm_orchestrator import distill_session, traced
 from tests.tracer.distill.support import SCENARIOS, unpack
+from tracer.errors import UsageError
 
 OURS = next(name for name in SCENARIOS if name.startswith("claude/"))
 
@@ -76,6 +77,47 @@ def test_an_exception_is_told_and_goes_on_and_no_session_is_no_trouble(agent: An
     with pytest.raises(ValueError, match="no"):
         asyncio.run(fails())
     assert told[1].success is False
+
+
+def test_no_trouble_with_a_trace_ends_the_run_or_hides_its_error(agent: Any, tmp_path: Path) -> None:
+    told: list[traced] = []
+    given: dict[str, Any] = {"label": "a:b", "project_root": tmp_path, "output_dir": tmp_path / "t"}
+
+    def broken(_told: object) -> Any:
+        raise RuntimeError("of the caller's own")
+
+    unknown = traced(**given, outcome=lambda _: {"provider": "aider"}, done=told.append)
+    assert unknown(lambda: agent.run() and 3)() == 3
+    assert "no agent 'aider'" in told.pop().why_not
+    assert traced(**given, outcome=broken, done=told.append)(lambda: 4)() == 4
+    assert "of the caller's own" in told.pop().why_not
+    assert traced(**given, outcome=lambda _: 7, done=broken)(lambda: 5)() == 5  # type: ignore[arg-type,return-value]
+    with pytest.raises(ValueError, match="mine"), traced("nope", **given):
+        raise ValueError("mine")
+    with traced("nope", **given) as run:
+        pass
+    assert "no agent 'nope'" in run.why_not
+    with pytest.raises(UsageError, match="no agent 'foo'"):
+        distill_session(provider="foo", project_root=tmp_path)  # type: ignore[arg-type]
+
+
+def test_every_session_that_was_written_meanwhile_has_a_trace(agent: Any, tmp_path: Path) -> None:
+    with traced(label="sync:parser", project_root=tmp_path, output_dir=tmp_path / "traces") as run:
+        run._since_ms = 0
+        first = agent.run()
+        second = first.with_name("22222222-3333-4444-8555-666666666666.jsonl")
+        second.write_text(first.read_text().replace(first.stem, second.stem))
+        later = int(first.stat().st_mtime) + 5
+        os.utime(second, (later, later))
+        run.success, run.cost_usd = False, 1.75
+    assert run.why_not == ""
+    assert run.made is not None
+    (other,) = run.others
+    assert (run.made.meta["session_id"], other.meta["session_id"]) == (second.stem, first.stem)
+    assert len(list((tmp_path / "traces").glob("trace_*.jsonl"))) == 2
+    assert run.made.meta["success"] is False
+    assert other.meta["success"] is True
+    assert 1.75 not in {run.made.meta["cost_usd"], other.meta["cost_usd"]}, "what both cost"
 
 
 def test_the_adapter_for_pdd_passes_its_result_on_and_names_the_trace_by_its_label(

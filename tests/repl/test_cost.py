@@ -99,6 +99,30 @@ def test_what_sessions_cost_agrees_with_the_agents_own_figure(
     assert "platform.claude.com/docs/en/about-claude/pricing, 2026-" in by_project.err
 
 
+def test_a_task_that_only_failed_before_anything_was_counted_cost_nothing_that_is_known(project: Path) -> None:
+    refused = {"output": "", "status": "INCOMPLETE", "error": {"kind": "context", "message": "prompt is too long"}}
+    run_scripted(project, {**refused, "cost_usd": 0.0})
+    (task,) = json.loads(pm("tasks", "--json", cwd=project).out)["tasks"]
+    assert task["cost_usd"] is None
+    assert "$0.00" not in pm("tasks", cwd=project).out
+    told = json.loads(pm("sessions", "cost", "--by", "task", "--json", cwd=project).out)
+    assert [row["usd"] for row in told["rows"]] == [None]
+    assert "$0.00" not in pm("sessions", "cost", "--by", "task", cwd=project).out
+
+
+def test_projects_of_one_folder_name_are_told_apart(project: Path, tmp_path: Path) -> None:
+    for number, scenario in enumerate(("claude/bugfix", "claude/happy")):
+        path = unpack(scenario, tmp_path / f"home{number}").path
+        text = path.read_text()
+        cwd = next(json.loads(line)["cwd"] for line in text.splitlines() if '"cwd"' in line)
+        path.write_text(text.replace(cwd, f"/srv/x{number}/app").replace('"sessionId":"', f'"sessionId":"{number}'))
+        distill(session_at(path, "claude"), Request(project_root=project))
+    rows = json.loads(pm("sessions", "cost", "--by", "project", "--json", cwd=project).out)["rows"]
+    assert [row["runs"] for row in rows] == [1, 1]
+    assert all(row["project"].startswith("app (") for row in rows)
+    assert pm("sessions", "cost", "--by", "project", cwd=project).out.count("app (") == 2
+
+
 def test_a_model_without_a_price_is_n_a(project: Path, tmp_path: Path) -> None:
     native = unpack("codex/happy@0.169.0-codemode", tmp_path / "home")
     distill(session_at(native.path, "codex"), Request(project_root=project))

@@ -62,6 +62,26 @@ def test_invariant_15_an_agent_that_changes_the_running_record_is_judged_and_the
     assert pm("trace", "verify", "--session", cwd=project).code == 0
 
 
+def test_an_agent_that_removes_the_state_dir_leaves_the_records_of_other_tasks_whole(project: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    agent(project, DONE)
+    assert pm(*RUN, cwd=project, PM_SANDBOX_MODE="off").code == 0
+    before = [pm(*words, cwd=project) for words in (("show", "1"), ("trace", "verify", "1"))]
+    listed = pm("tasks", cwd=project).out.count("task-001")
+    agent(
+        project, [{"run": "rm -rf .pm-orchestrator"}, {"write": ["b.py", "x = 2\n"]}, {"say": "Done: b.py is there."}]
+    )
+    ran = pm(*RUN, cwd=project, PM_SANDBOX_MODE="off")
+    assert ran.code == 6, ran.err
+    assert "(undone)" in ran.err
+    assert "lost" not in ran.err
+    assert pm("tasks", cwd=project).out.count("task-001") == listed == 1
+    assert [pm(*words, cwd=project) for words in (("show", "1"), ("trace", "verify", "1"))] == before
+    assert pm("undo", "2", "--yes", cwd=project).code == 0
+    assert pm("undo", "1", "--yes", cwd=project).code == 0
+    assert not (project / "a.py").exists()
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize(
     ("command", "with_git"),

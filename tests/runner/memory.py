@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.core.evolve import fold
 from runner.core.request import Request
-from runner.core.state import TaskState
+from runner.core.state import LoopState, TaskState
 from runner.core.steps import Judge
 from runner.core.task import TaskOutcome
 from runner.effects_port import Changed
@@ -99,13 +99,14 @@ class World:
             result["reason"] = "TODO found"
         return Verdict(judgment="PASS" if passed else "REJECT", criteria_results=(result,), summary="Q2: TODO found")
 
-    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
+    async def distilled(self, answer: Answer, *, since_ms: int | None, spent_usd: float | None) -> str | None:
         return None
 
-    async def interrupted(
-        self, request: LlmRequest, session_ref: str | None, *, since_ms: int
-    ) -> dict[str, Any] | None:
-        return None if self.lost is None else {"session_ref": session_ref, "agentic_trace": None, **self.lost}
+    async def ended(self, traces: Mapping[str, bool]) -> None:
+        """No session was left."""
+
+    async def interrupted(self, request: LlmRequest, loop: LoopState, *, since_ms: int) -> dict[str, Any] | None:
+        return None if self.lost is None else {"session_ref": loop.open_ref, "agentic_trace": None, **self.lost}
 
 
 async def no_sleep(_seconds: float) -> None:

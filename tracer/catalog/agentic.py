@@ -35,7 +35,8 @@ order by ts desc, name desc
 class AgenticRow(NamedTuple):
     """One distilled session as its meta line tells it; `success` None is not told.
 
-    `used` are input and output tokens, `agents` how many subagents it had, `prompt` the hash of what was asked.
+    `used` are input and output tokens, `agents` how many subagents it had, `prompt` the hash of what was asked,
+    `project` that of the folder it ran in.
     """
 
     path: str
@@ -57,6 +58,7 @@ class AgenticRow(NamedTuple):
     used: int | None = None
     agents: int | None = None
     prompt: str = ""
+    project: str = ""
 
 
 AGENTIC_COLUMNS: Final = ", ".join(("name", *AgenticRow._fields[1:]))

@@ -19,7 +19,7 @@ create table agentic (
   name text primary key, ts text not null, label text not null, operation text not null, module text not null,
   provider text not null, model text not null, success integer, cost_usd real, duration_s real,
   session_id text not null, tools integer, errors integer, thoughts integer, native_bytes integer, used integer,
-  agents integer, prompt text not null,
+  agents integer, prompt text not null, project text not null,
   size integer not null, mtime_ns integer not null
 ) without rowid;
 create index agentic_by_time on agentic (ts desc, name desc);

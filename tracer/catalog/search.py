@@ -285,7 +285,9 @@ def _text(kind: Kind, name: str, words: str) -> Condition:
     hits = f"select f.key from texts join text_files f on f.id = texts.rowid / {_PARTS} where texts match ?"
     # What a task's agents thought and called stands in their distilled sessions.
     linked = f"select f.key from text_links l join text_files f on f.id = l.file where l.name in ({hits})"
-    return f"({kind.key} in ({hits}) or {kind.key} in ({linked}) or {kind.key} = ?)", (phrase, phrase, words)
+    before = f"select l.name from text_links l join text_files f on f.id = l.file where f.key in ({hits})"
+    linked += f" or l.name in ({before} and f.source = 'agentic')"
+    return f"({kind.key} in ({hits}) or {kind.key} in ({linked}) or {kind.key} = ?)", (phrase, phrase, phrase, words)
 
 
 # The texts
@@ -378,7 +380,7 @@ def _index(
     except OSError:
         return False
     lines = whole.split(b"\n")
-    texts, links = (_of_task(lines), _links(lines)) if source == "traces" else (_of_session(name, lines), set[str]())
+    texts, links = (_of_task(lines), _links(lines)) if source == "traces" else _of_session(name, lines)
     if prompt:
         with suppress(PmError):
             stored = DirectoryBlobs(state_dir.blobs).read(f"sha256:{prompt.removeprefix('sha256:')}")
@@ -421,7 +423,8 @@ def _links(lines: list[bytes]) -> set[str]:
     return {os.path.basename(path) for path in paths if path}
 
 
-def _of_session(name: str, lines: list[bytes]) -> dict[str, list[str]]:
+def _of_session(name: str, lines: list[bytes]) -> tuple[dict[str, list[str]], set[str]]:
+    """What the agent thought, called and said, and the names by which tasks may know the file."""
     found: dict[str, list[str]] = {column: [] for column in TEXTS}
     trace = parse_trace(name, lines)
     found["prompt"].append(str(trace.meta.get("label") or ""))
@@ -433,4 +436,5 @@ def _of_session(name: str, lines: list[bytes]) -> dict[str, list[str]]:
                 found["thought"].append(step.text)
             case _:
                 found["answer"].append(step.text)
-    return found
+    before = trace.meta.get("formerly")
+    return found, {str(one) for one in before} if isinstance(before, list) else set()

@@ -163,7 +163,7 @@ _HANDLERS: dict[type[facts.Entry], Callable[[dict[str, Any], Any], None]] = {
 }
 
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 _ANSWERS = 32  # whose tokens a row shows
 _SETTLED_NS = 2_000_000_000
 MARK = 64
@@ -342,7 +342,8 @@ def _trace_row(
         fold.get("updated_at", ""),
         fold.get("total", len(judgments)),
         "\n".join(judgment.replace("\n", " ") for judgment in judgments),
-        fold.get("cost") if fold.get("cost_known") else None,
+        # A zero beside which nothing was counted is no cost that is known.
+        fold.get("cost") if fold.get("cost_known") and (fold.get("cost") or fold.get("used")) else None,
         fold.get("final"),
         fold.get("reason", ""),
         int(_awaiting(fold)),
@@ -399,6 +400,7 @@ def _agentic_row(folder: str, name: str, size: int, mtime: int, _earlier: object
         _tokens(meta.get("tokens")),
         len(agents) if isinstance(agents := meta.get("agents"), list) else None,
         str(meta.get("prompt_sha256") or ""),
+        str(meta.get("project_sha256") or ""),
         size,
         mtime,
     )
@@ -437,7 +439,7 @@ class _Source(NamedTuple):
 
 _SOURCES = (
     _Source("traces", "traces", 29, "final_status is null", _trace_row),
-    _Source("agentic_traces", "agentic", 20, "0", _agentic_row),
+    _Source("agentic_traces", "agentic", 21, "0", _agentic_row),
 )
 
 

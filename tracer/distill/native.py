@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
+from tracer.errors import UsageError
 from tracer.redaction.redactor import NO_ADDITIONS, RedactionSettings
 
 Provider = Literal["claude", "codex", "gemini", "copilot", "opencode"]
@@ -26,6 +27,18 @@ PROVIDER_NAMES: Final[dict[str, str]] = {
     "opencode": "opencode",
 }
 SCHEMA: Final = 1
+
+
+def provider_named(name: str) -> Provider:
+    """The provider that is called so, by either of its names (`claude`, `anthropic`). Raises `UsageError`."""
+    for provider, other in PROVIDER_NAMES.items():
+        if name in {provider, other}:
+            return cast("Provider", provider)
+    raise UsageError(
+        f"no agent {name!r} whose sessions can be read",
+        why="known are " + ", ".join(PROVIDER_NAMES),
+        next_step="name one",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

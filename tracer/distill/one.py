@@ -15,7 +15,7 @@ from tracer.blobs import DirectoryBlobs
 from tracer.clock import from_epoch_ms
 from tracer.distill.cleaner import Cleaner
 from tracer.distill.locate.find import latest_session, session_at, session_by_id
-from tracer.distill.native import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Provider, Request
+from tracer.distill.native import PROVIDER_NAMES, SCHEMA, Distilled, NativeSession, Provider, Request, provider_named
 from tracer.distill.native_files import Source, open_native
 from tracer.distill.readers.assembly import Assembly, Spool
 from tracer.distill.stored import store
@@ -23,7 +23,7 @@ from tracer.errors import NotFoundError, TraceError, told_as
 from tracer.json_values import clean_text
 from tracer.prices import Tokens, cost_usd
 from tracer.redaction.redactor import NO_ADDITIONS, Clean, Redacted, RedactionSettings, Redactor
-from tracer.statedir import StateDir
+from tracer.statedir import StateDir, folder_sha256
 
 _PROMPT_LIMIT: Final = 4 * 1024 * 1024
 
@@ -94,12 +94,14 @@ def distill_session(
     `cost_usd` and `duration_sec` replace what the file says, where the caller knows better.
 
     Raises:
+        UsageError: no such provider.
         NotFoundError: no such session.
         TraceError: the file cannot be read as a session.
         RecordError: the trace cannot be written.
 
     """
     root = Path(project_root) if project_root is not None else None
+    provider = provider_named(provider) if provider is not None else None
     if session is not None:
         native = session_at(Path(session), provider)
     elif session_id is not None:
@@ -196,7 +198,7 @@ def _meta(
     told = source.to_dict()
     if request.since_ms is not None and assembly.cut_off:  # else it is the whole session, under whatever name
         told["since"] = from_epoch_ms(request.since_ms)
-    meta = {
+    meta: dict[str, Any] = {
         "type": "meta",
         "ts": from_epoch_ms(last_ms)[:19],
         "label": cleaner.clean(clean_text(request.label or f"session:{_folder_name(session, request)}")),
@@ -220,6 +222,11 @@ def _meta(
         "source": told,
     }
     meta["redactions"] = dict(sorted(cleaner.counts.items()))
+    if session.cwd:  # where it ran; by name alone two projects are one
+        meta["project_sha256"] = folder_sha256(session.cwd)
+    known = [name for name in ("cost_usd", "duration_sec", "prompt", "success") if getattr(request, name) is not None]
+    if known:
+        meta["told"] = known
     return meta
 
 

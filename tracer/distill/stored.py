@@ -2,7 +2,9 @@
 
 Rule of identity: provider, session id and the start of the window (`source.since`) name a trace. Distilled again, the
 session keeps its file and its name: unchanged bytes are left alone, others replace it in one step. Only another label
-given by a person renames it. A name that is taken gets `_2`, `_3` … before `.jsonl`.
+given by a person renames it; `formerly` keeps the names it had, by which records name it (`stored_at`). A name that is
+taken gets `_2`, `_3` … before `.jsonl`. What the session file cannot tell stays too: the person's own prompt, and what
+the caller knew better (`told`) as long as the session holds the same.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from filecmp import cmp
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
+from unicodedata import normalize
 
 import orjson
 
@@ -26,7 +31,9 @@ from tracer.lock import FileLock
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.-]")
 _META_LIMIT: Final = 16 * 1024 * 1024
 _PART_LIMIT: Final = 80
+_DIGITS: Final = 6
 _BUFFER: Final = 1 << 20
+_KNOWN_BETTER: Final = ("cost_usd", "duration_sec", "prompt", "success")
 _PATIENCE_S: Final = 60.0
 
 
@@ -46,7 +53,13 @@ def trace_name(*, ts: str, label: str, provider: str, number: int = 1) -> str:
 
 
 def _part(text: str) -> str:
-    return _UNSAFE.sub("_", text)[:_PART_LIMIT] or "session"
+    """A part of a name; names of letters beyond ASCII, which all become `_`, are told apart by a hash."""
+    text = normalize("NFC", text)
+    name = _UNSAFE.sub("_", text)[:_PART_LIMIT]
+    if text.isascii():
+        return name or "session"
+    digest = sha256(text.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return f"{name[: _PART_LIMIT - _DIGITS - 1]}-{digest}"
 
 
 def prepare_folder(folder: Path) -> None:
@@ -80,6 +93,19 @@ def stored_traces(folder: Path) -> Iterator[StoredTrace]:
 def _trace_files(folder: Path) -> list[os.DirEntry[str]]:
     named = (entry for entry in entries(folder) if entry.name.startswith("trace_") and entry.name.endswith(".jsonl"))
     return sorted(named, key=lambda entry: entry.name)
+
+
+def stored_at(path: Path) -> Path:
+    """The file of the agentic trace that had the name `path`, `path` itself where there is none of another name."""
+    if path.exists():
+        return path
+    return next((one.path for one in stored_traces(path.parent) if path.name in names_before(one.meta)), path)
+
+
+def names_before(meta: Mapping[str, Any]) -> list[str]:
+    """The names that a trace had before it was given other labels."""
+    names = meta.get("formerly")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def find_trace(folder: Path, meta: Mapping[str, Any]) -> StoredTrace | None:
@@ -122,29 +148,72 @@ def store(folder: Path, meta: dict[str, Any], lines: Callable[[], Iterable[bytes
     Only naming is done under the folder's lock: writing and syncing of many sessions goes side by side.
     """
     prepare_folder(folder)
-    next_step = "free space or make the folder writable; the native session is untouched"
-    with (
-        told_as(RecordError, f"cannot write an agentic trace to {str(folder)!r}", next_step=next_step),
-        written_aside(folder / "trace") as (descriptor, aside),
-    ):
-        label = meta["label"]
-        meta["label"] = _label(find_trace(folder, meta), label, relabel=relabel)
-        size = _write(descriptor, meta, lines())
-        with FileLock(folder / ".lock").acquire(what="the folder of agentic traces", patience_s=_PATIENCE_S):
+    with _told(folder), written_aside(folder / "trace") as (descriptor, aside):
+        written = _settled(find_trace(folder, meta), meta, relabel=relabel)
+        size = _write(descriptor, written, lines())
+        with _locked(folder):
             found = find_trace(folder, meta)
-            named = _label(found, label, relabel=relabel)
-            if named != meta["label"]:  # another process stored or renamed it in between
-                meta["label"] = named
+            settled = _settled(found, meta, relabel=relabel)
+            if settled != written:  # another process stored or renamed it in between
                 os.ftruncate(descriptor, 0)
                 os.lseek(descriptor, 0, os.SEEK_SET)
-                size = _write(descriptor, meta, lines())
-            return _name(folder, found, meta, aside, size)
+                size = _write(descriptor, settled, lines())
+            return _name(folder, found, settled, aside, size)
 
 
-def _label(found: StoredTrace | None, label: str, *, relabel: bool) -> str:
-    """The label a trace gets: the one it has, unless a person gave another."""
-    kept = None if found is None or relabel else found.meta.get("label")
-    return kept if isinstance(kept, str) else label
+def tell_success(path: Path, *, success: bool) -> bool:
+    """Write into the trace at `path` how the caller judged the run; whether that changed it. Raises `RecordError`."""
+    with _told(path.parent), _locked(path.parent):
+        if (meta := read_meta(path)) is None or meta.get("success") is success:
+            return False
+        meta["success"], meta["told"] = success, sorted({"success", *(meta.get("told") or ())})
+        with path.open("rb") as file, written_aside(path) as (descriptor, aside):
+            file.readline()
+            _write(descriptor, meta, iter(lambda: file.read(_BUFFER), b""))
+            Path(aside).replace(path)
+            sync_folder(path.parent)
+    return True
+
+
+def _told(folder: Path) -> AbstractContextManager[None]:
+    next_step = "free space or make the folder writable; the native session is untouched"
+    return told_as(RecordError, f"cannot write an agentic trace to {str(folder)!r}", next_step=next_step)
+
+
+def _locked(folder: Path) -> AbstractContextManager[object]:
+    return FileLock(folder / ".lock").acquire(what="the folder of agentic traces", patience_s=_PATIENCE_S)
+
+
+def _settled(found: StoredTrace | None, meta: Mapping[str, Any], *, relabel: bool) -> dict[str, Any]:
+    """The meta line with what is kept of the trace that the session has."""
+    settled = dict(meta)
+    if found is None:
+        return settled
+    was = found.meta
+    if not relabel and isinstance(was.get("label"), str):
+        settled["label"] = was["label"]
+    told = was["told"] if isinstance(was.get("told"), list) else []
+    same = was.get("source") == meta["source"]
+    kept = [name for name in told if name in _KNOWN_BETTER and name not in meta.get("told", ())]
+    kept = [name for name in kept if name == "prompt" or (same and name in was)]
+    for name in kept:
+        settled = _with_prompt(settled, was) if name == "prompt" else settled | {name: was[name]}
+    if kept:
+        settled["told"] = sorted({*kept, *meta.get("told", ())})
+    names = [*names_before(was), *([found.path.name] if settled["label"] != was.get("label") else ())]
+    if names:
+        settled["formerly"] = list(dict.fromkeys(names))
+    return settled
+
+
+def _with_prompt(meta: dict[str, Any], was: Mapping[str, Any]) -> dict[str, Any]:
+    """The meta line with the person's prompt of `was`; what the session holds is what was sent."""
+    if "sent_prompt_sha256" in meta:  # another prompt file was given
+        return meta
+    own = {name: was.get(name) for name in ("prompt_file", "prompt_sha256")}
+    items = [(name, own.get(name, value)) for name, value in meta.items()]
+    at = next(number for number, (name, _) in enumerate(items, 1) if name == "prompt_sha256")
+    return dict([*items[:at], ("sent_prompt_sha256", meta["prompt_sha256"]), *items[at:]])
 
 
 def _name(folder: Path, found: StoredTrace | None, meta: dict[str, Any], aside: str, size: int) -> Distilled:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, Literal
 
 from tracer.clock import epoch_ms
 from tracer.errors import NotFoundError
-from tracer.facts import Entry, FinalSummary, LlmResponse, QualityJudgment, fact_in
+from tracer.facts import Entry, FinalSummary, LlmResponse, QualityJudgment, SessionInterrupted, fact_in
 
 Phase = Literal["think", "read", "edit", "run", "test", "plan", "other"]
 
@@ -69,6 +69,12 @@ class Trace:
         """How the run ended; None is not told."""
         told = self.meta.get("success")
         return told if isinstance(told, bool) else None
+
+    @property
+    def thoughts(self) -> int | None:
+        """How many thoughts were recorded; None where no record of the agent's session tells."""
+        unknown = "thoughts" in self.meta and self.meta["thoughts"] is None
+        return None if unknown else sum(step.kind == "thought" for step in self.steps)
 
     def number(self, *path: str) -> float | None:
         """A number of the meta line, such as `number("tokens", "output")`; None where it is not told."""
@@ -170,13 +176,13 @@ def _seconds(stamp: object) -> int | None:
     return None if moment is None else moment // 1000
 
 
-def task_run(task_id: str, entries: Sequence[Entry]) -> Trace:
-    """A task of pm's as one run, from its record."""
+def task_run(task_id: str, entries: Sequence[Entry], *, project: Path) -> Trace:
+    """A task of pm's as one run, from its record and the agentic traces that it names, below `project`."""
     answers = [one for one in entries if isinstance(one, LlmResponse)]
     final = next((one for one in entries if isinstance(one, FinalSummary)), None)
     used = [one.usage for one in answers if one.usage is not None]
     costs = [one.cost_usd for one in answers]
-    meta = {
+    meta: dict[str, Any] = {
         "success": None if final is None else final.status == "COMPLETE",
         "duration_sec": (sum(one.duration_ms or 0 for one in answers) if final is None else final.duration_ms or 0)
         / 1000,
@@ -186,12 +192,17 @@ def task_run(task_id: str, entries: Sequence[Entry]) -> Trace:
             "output": sum(one.output_tokens or 0 for one in used) if used else None,
         },
     }
-    calls = [call for one in answers for call in one.tool_calls]
+    read = steps_below(project)
+    named = dict.fromkeys(one.agentic_trace for one in entries if isinstance(one, LlmResponse | SessionInterrupted))
+    sessions = {path: read(path) for path in named if path}
+    calls = [call for one in answers if not sessions.get(one.agentic_trace or "") for call in one.tool_calls]
     steps = [
         Step(number, "tool", name=call.name, args=call.summary, status="error" if call.ok is False else "ok")
         for number, call in enumerate(calls, 1)
     ]
-    return Trace(task_id, meta, tuple(steps))
+    if not any(sessions.values()):
+        meta["thoughts"] = None
+    return Trace(task_id, meta, (*steps, *(step for each in sessions.values() for step in each)))
 
 
 _LONGEST_LINE = 16 << 20
@@ -199,7 +210,11 @@ _JUDGMENT = b'"QUALITY_JUDGMENT"'
 
 
 def read_agentic(path: Path) -> Trace:
-    """The agentic trace at `path`; lines over 16 MB count as damaged. Raises `NotFoundError`."""
+    """The agentic trace at `path`, or that had this name; lines over 16 MB count as damaged. Raises `NotFoundError`."""
+    if not path.exists():
+        from tracer.distill.stored import stored_at  # 20 ms, only where another label has renamed it
+
+        path = stored_at(path)
     try:
         with path.open("rb") as file:
             return parse_trace(path.name, _lines(file))

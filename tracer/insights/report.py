@@ -246,7 +246,7 @@ _MEASURES: tuple[tuple[str, str, Callable[[Trace], float | None]], ...] = (
     ("output tokens", "tokens", lambda trace: trace.number("tokens", "output")),
     ("tool calls", "calls", lambda trace: sum(step.kind == "tool" for step in trace.steps)),
     ("failed calls", "calls", lambda trace: sum(step.failed for step in trace.steps)),
-    ("thoughts", "thoughts", lambda trace: sum(step.kind == "thought" for step in trace.steps)),
+    ("thoughts", "thoughts", lambda trace: trace.thoughts),
     ("loops", "loops", lambda trace: len(find_loops(trace.steps))),
 )
 

@@ -40,6 +40,7 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
     from collector.imports.task import imported_task
     from tracer.blobs import DirectoryBlobs
     from tracer.conversation import ConversationTracer
+    from tracer.distill.stored import stored_at
 
     entries = ConversationTracer.read_trace(path)
     if not entries:
@@ -53,7 +54,7 @@ def _read_task(context: Context, path: Path, consent: dict[str, bool], folder: P
             return None
 
     def read_agentic(name: str) -> list[dict[str, Any]]:
-        path = (context.state_dir.project / name).resolve()
+        path = stored_at(context.state_dir.project / name).resolve()
         if not path.is_relative_to(context.state_dir.agentic_traces.resolve()):
             return []
         try:

@@ -14,6 +14,7 @@ from typing import Any
 from repl.context import Context
 from repl.present.text import count_text, escape, one_line, width_cut
 from tracer.clock import seconds_text, since_iso
+from tracer.distill.stored import stored_at
 from tracer.errors import NotFoundError, UsageError
 from tracer.insights.agentic_trace import Trace, judgments, read_agentic, task_run, trace_of_capture
 from tracer.insights.loops import Loop
@@ -99,7 +100,7 @@ def _told(trace: Trace, *, whole: bool) -> list[str]:
 def named_traces(context: Context, name: str) -> list[Path]:
     """The traces `name` means: a file, or a name (wildcards allowed) in the folder of agentic traces."""
     folder = context.state_dir.agentic_traces
-    for path in (context.path(name), folder / Path(name).name):
+    for path in (context.path(name), stored_at(folder / Path(name).name)):
         if path.is_file():
             return [path]
     found = [path for path in sorted(folder.glob("*.jsonl")) if fnmatchcase(path.name, f"{name}*")]
@@ -207,7 +208,7 @@ def _runs(context: Context, name: str) -> list[Trace]:
         from tracer.journal.reading import scan
 
         task = context.task(name)
-        return [task_run(task.task_id, scan(task.path).entries)]
+        return [task_run(task.task_id, scan(task.path).entries, project=context.state_dir.project)]
     match = _SHA.fullmatch(name)
     if match is not None and not (context.folder / name).is_file():
         paths = sorted(context.state_dir.agentic_traces.glob("trace_*.jsonl"))

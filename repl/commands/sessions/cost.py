@@ -13,15 +13,17 @@ from tracer.catalog.agentic import list_agentic
 from tracer.catalog.tasks import list_tasks
 from tracer.clock import since_iso
 from tracer.prices import price_source
+from tracer.statedir import folder_sha256
 
 _BAR, _NAME, _BESIDE = 30, 32, 38  # `_BESIDE`: what else stands in a row, with a pane's frame
 
 
 class _Spent(NamedTuple):
-    """One task or session; `usd` None is unknown, `tokens` None not told."""
+    """One task or session; `usd` None is unknown, `tokens` None not told; `place` is the hash of the project's path."""
 
     day: str
     project: str
+    place: str
     model: str
     task: str
     usd: float | None
@@ -31,7 +33,7 @@ class _Spent(NamedTuple):
 def cost(context: Context, arguments: Namespace) -> None:
     by, since = arguments.by or "day", since_iso(arguments.since) if arguments.since else None
     groups: dict[str, list[_Spent]] = {}
-    for spent in _spent(context, since):
+    for spent in _told_apart(list(_spent(context, since))):
         groups.setdefault(getattr(spent, by) or "n/a", []).append(spent)
     names = sorted(groups) if by == "day" else sorted(groups, key=lambda name: -(_usd(groups[name]) or 0))
     most = max((_usd(each) or 0 for each in groups.values()), default=0)
@@ -63,18 +65,28 @@ def cost(context: Context, arguments: Namespace) -> None:
 def _spent(context: Context, since: str | None) -> Iterator[_Spent]:
     """Every task, and every distilled session that is none of a task's."""
     state_dir, seen = context.state_dir, set[str]()
-    project = state_dir.project.name
+    project, place = state_dir.project.name, folder_sha256(state_dir.project)
     for row in list_tasks(state_dir):
         seen.update(row.sessions)
         if since is None or row.updated_at >= since:
             model = row.model or row.executor
-            yield _Spent(row.created_at[:10], project, model, row.task_id, row.cost_usd, sum(row.tokens))
+            yield _Spent(row.created_at[:10], project, place, model, row.task_id, row.cost_usd, sum(row.tokens))
     for session in list_agentic(state_dir, since=since):
         if not any(session.session_id and ref.endswith(session.session_id) for ref in seen):
             name = session.label or PurePath(session.path).stem
             operation, _, ran_in = (session.label or "").partition(":")  # distilled from wherever the agent ran
-            where = ran_in if operation == "session" and ran_in else project
-            yield _Spent(session.ts[:10], where, session.model, name, session.cost_usd, None)
+            where = (ran_in, session.project) if operation == "session" and ran_in else (project, place)
+            yield _Spent(session.ts[:10], *where, session.model, name, session.cost_usd, None)
+
+
+def _told_apart(spent: list[_Spent]) -> Iterator[_Spent]:
+    """The same, where projects of one name are named with the beginning of their hash too."""
+    places: dict[str, set[str]] = {}
+    for one in spent:
+        places.setdefault(one.project, set()).update({one.place} - {""})  # older traces tell none
+    for one in spent:
+        several = len(places[one.project]) > 1
+        yield one._replace(project=f"{one.project} ({one.place[:6] or '?'})") if several else one
 
 
 def _usd(spent: list[_Spent]) -> float | None:

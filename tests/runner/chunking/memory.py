@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.core.state import TaskState
+from runner.core.state import LoopState, TaskState
 from runner.core.steps import Judge
 from runner.effects_port import Changed
 from runner.executors.executor_port import Answer, Ask, LiveSink
@@ -108,10 +108,13 @@ class MemoryEffects:
             result["reason"] = why
         return Verdict(judgment="REJECT" if why else "PASS", criteria_results=(result,), summary=why or "Q5")
 
-    async def distilled(self, answer: Answer, *, since_ms: int | None) -> str | None:
+    async def distilled(self, answer: Answer, *, since_ms: int | None, spent_usd: float | None) -> str | None:
         return None
 
-    async def interrupted(self, request: LlmRequest, session_ref: str | None, *, since_ms: int) -> None:
+    async def ended(self, traces: Mapping[str, bool]) -> None:
+        """No session was left."""
+
+    async def interrupted(self, request: LlmRequest, loop: LoopState, *, since_ms: int) -> None:
         """No session was left."""
 
     async def isolation(self, state: TaskState) -> MemoryPlaces:

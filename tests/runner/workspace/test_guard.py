@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from runner.gate.criterion import Evidence
+from runner.gate.evidence_criteria import q10_collateral
 from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, repository, state_dir, write
+from tracer.blobs import DirectoryBlobs
 from tracer.journal.writer import Journal
 from tracer.statedir import StateDir
 
@@ -22,8 +27,8 @@ def project(tmp_path) -> Path:
     return folder
 
 
-def opened(folder: Path) -> Workspace:
-    return open_workspace(folder, state_dir=folder / ".pm-orchestrator", blobs=MemoryBlobs())
+def opened(folder: Path, *, task_id: str = "") -> Workspace:
+    return open_workspace(folder, state_dir=folder / ".pm-orchestrator", blobs=MemoryBlobs(), task_id=task_id)
 
 
 async def test_a_changed_setting_is_put_back_and_named_and_the_other_version_kept(project):
@@ -75,6 +80,119 @@ async def test_a_deleted_record_of_another_task_comes_back(project):
     name = "traces/conversation-task-001-2026-01-01T00-00-00.jsonl"
     assert (await workspace.changes(base)).protected == (name,)
     assert (project / ".pm-orchestrator" / name).read_text() == "{}\n"
+
+
+def filled(project: Path) -> dict[str, bytes]:
+    """A state dir as finished tasks leave it: what is in it, by name."""
+    state = StateDir(project / ".pm-orchestrator").ensure()
+    DirectoryBlobs(state.blobs, second=state.second_blobs).put_bytes(b"of an earlier task")
+    DirectoryBlobs(state.blobs).put_bytes(b"stored without a second link")
+    write(state.traces / "conversation-task-001-2026-01-01T00-00-00.jsonl.chain", "0" * 64 + "\n")
+    write(state.tracepack / "trace-sess-1-2026-01-01T00-00-00.jsonl", "{}\n")
+    write(state.root / "agentic-traces" / "trace_1.jsonl", '{"kind":"meta"}\n')
+    write(state.labels, '{"label":1}\n')
+    write(state.task_counter, "7\n")
+    return contents(state.root)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file() and "control" not in path.parts]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name != "lock"}
+
+
+@pytest.mark.parametrize("linked", [True, False])
+async def test_a_removed_state_dir_comes_back_with_all_records_of_other_tasks(project, monkeypatch, linked):
+    if not linked:  # the user's folder is on another file system; blobs have copies there as soon as they are put
+        monkeypatch.setattr(DirectoryBlobs, "link_all", lambda _: {})
+        real = os.link
+
+        def link(source, target):
+            if "guard" in str(target):
+                raise OSError(errno.EXDEV, "another file system")
+            real(source, target)
+
+        monkeypatch.setattr(os, "link", link)
+    before = filled(project)
+    state = project / ".pm-orchestrator"
+    base = await opened(project).baseline("task-002/0")
+    shutil.rmtree(state)
+    changes = await opened(project).changes(base)
+    assert set(changes.protected) >= {name for name in before if not name.startswith("blobs")}
+    assert changes.lost == ()
+    if linked:
+        assert contents(state) == before
+        assert "blobs" in changes.protected
+    else:
+        assert {name: data for name, data in contents(state).items() if not name.startswith("blobs")} == {
+            name: data for name, data in before.items() if not name.startswith("blobs")
+        }
+    again = await opened(project).changes(base)
+    assert again.protected == changes.protected
+    assert again.lost == ()
+
+
+async def test_an_undo_that_is_killed_before_it_is_done_is_done_and_told_by_the_next(project, monkeypatch):
+    before = filled(project)
+    state = project / ".pm-orchestrator"
+    base = await opened(project).baseline("task-002/0")
+    shutil.rmtree(state)
+    real, left = Path.replace, 0
+
+    class Killed(BaseException):
+        pass
+
+    def replace(path, target):
+        nonlocal left
+        left -= 1
+        if not left:
+            raise Killed
+        return real(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace)
+        for point in range(1, 6):
+            left = point
+            with pytest.raises(Killed):
+                await opened(project).changes(base)
+    changes = await opened(project).changes(base)
+    assert set(changes.protected) >= {name for name in before if not name.startswith("blobs")}
+    assert changes.lost == ()
+    assert contents(state).items() >= before.items()
+
+
+async def test_another_task_of_the_same_baseline_leaves_what_is_known_of_what_was_deleted(project):
+    before = filled(project)
+    state = project / ".pm-orchestrator"
+    base = await opened(project, task_id="task-002").baseline("task-002/0")
+    shutil.rmtree(state / "traces")
+    other = opened(project, task_id="task-003")
+    assert await other.baseline("task-003/0") == base
+    assert (await other.changes(base)).protected == ()
+    changes = await opened(project, task_id="task-002").changes(base)
+    assert len(changes.protected) == 2
+    assert changes.lost == ()
+    assert contents(state) == before
+
+
+async def test_only_what_was_put_back_is_told_as_undone(project):
+    filled(project)
+    state = project / ".pm-orchestrator"
+    write(state / "collector.sqlite", "captures")
+    name = "traces/conversation-task-001-2026-01-01T00-00-00.jsonl"
+    base = await opened(project).baseline("task-002/0")
+    (state / name).write_text("")
+    (state / "collector.sqlite").unlink()
+    (state / "agentic-traces" / "trace_1.jsonl").unlink()
+    changes = await opened(project).changes(base)
+    assert set(changes.protected) == {name, "collector.sqlite", "agentic-traces/trace_1.jsonl"}
+    assert set(changes.lost) == {name, "collector.sqlite"}
+    finding = q10_collateral(
+        Evidence(request="", answer="", protected_changes=changes.protected, lost_records=changes.lost)
+    )
+    told = {place.path: place.message for place in finding.places}
+    assert "(undone)" in told["agentic-traces/trace_1.jsonl"]
+    assert all("undone" not in told[one] and "lost" in told[one] for one in changes.lost)
+    assert (await opened(project).changes(base)).lost == changes.lost
 
 
 async def test_what_pm_writes_itself_is_no_trespass(project):
@@ -149,7 +267,7 @@ async def test_a_replaced_record_is_not_removed_before_there_is_something_to_put
     name = "traces/conversation-task-001-2026-01-01T00-00-00.jsonl"
     workspace = opened(project)
     base = await workspace.baseline("t")
-    shutil.rmtree(state / "control" / "guard" / "links")
+    shutil.rmtree(StateDir(state).guard / "links")
     replaced(state / name)
     changes = await workspace.changes(base)
     assert changes.protected == (name,)

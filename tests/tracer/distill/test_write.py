@@ -43,6 +43,16 @@ def test_the_name_holds_time_operation_module_and_provider():
     )
 
 
+def test_labels_of_letters_beyond_ascii_have_names_of_their_own():
+    names = {
+        label: trace_name(ts="2026-03-21T14:57:45", label=f"new:{label}", provider="anthropic")
+        for label in ("名前", "住所", "é", "e\u0301", "ö" * 90 + "1", "ö" * 90 + "2")
+    }
+    assert len(set(names.values())) == 5
+    assert names["é"] == names["e\u0301"] == "trace_20260321_1457_new___-4a9955_anthropic.jsonl"
+    assert all(name.isascii() and len(name) < 150 for name in names.values())
+
+
 def test_the_seeds_ways_of_looking_find_the_trace(native, tmp_path):
     made(native, tmp_path, label="one_session_sync:calc", success=False)
     folder = tmp_path / ".pm-orchestrator" / "agentic-traces"

@@ -292,6 +292,11 @@ class CodeStore:
             redacted=self._trees.lacks or ("something in the fix was replaced by redaction" if redacted else ""),
         )
 
+    @property
+    def left_out(self) -> int:
+        """How many files of the base did not come."""
+        return self._trees.left_out
+
     async def read_base(self, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
         """Those of the files that the base commit has."""
         tree = await self._blocking(lambda: self._trees.commit(commit, what="the base commit"))

@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,7 +30,6 @@ from collector.judge.step import NO_JUDGE, prepared_step, verdict_of
 from collector.patches import PatchError, parse_patch
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, mirror_of, session_end
 from collector.qa.profiles import (
-    PROFILE_FILE,
     Plan,
     Refusal,
     Seen,
@@ -49,7 +48,7 @@ from runner.checks.harness import is_harness
 from runner.gate.file_roles import is_test_file
 from runner.project_settings import package_scripts
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
-from tracer.capture.wire import Runner
+from tracer.capture.wire import PROFILE_FILE, Runner
 from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import (
     ConflictError,
@@ -288,11 +287,13 @@ class _Run:
         files = {}
         if not isinstance(source, Refusal):
             files = await code.read_base(str(repo["commit_base"]), (PROFILE_FILE, "package.json"))
-        origin, approved = await self._profile(files.get(PROFILE_FILE))
+        origin, approved = await self._profile(files.get(PROFILE_FILE), left_out=code.left_out)
         plan = self._asked
         if not isinstance(plan, Refusal):
             scripts = package_scripts(files.get("package.json", b""))
             plan = plan_of(plan, self._settings.lists, scripts=scripts, approved=approved)
+        if isinstance(plan, Plan):
+            plan = replace(plan, origin=origin)
         if isinstance(plan, Refusal):
             approve = "; an operator approves it: pm capture qa TRACE --profile recorded (or repository, or a file)"
             return plan._replace(detail=plan.detail + approve) if plan.reason == "policy" else plan
@@ -322,21 +323,27 @@ class _Run:
         self._progress(f"checkout: base from {source}, head from {checkout.patch}, {differ}")
         return _Prepared(plan, code, checkout)
 
-    async def _profile(self, repository: bytes | None) -> tuple[str, bool]:
-        """Settle how the trace is tested; where that comes from, and whether an operator approved it."""
+    async def _profile(self, repository: bytes | None, *, left_out: int) -> tuple[str, bool]:
+        """Settle how the trace is tested; where that comes from, and whether an operator approved it.
+
+        Whether the repository has a profile of its own is not known where files of its base were `left_out`.
+        """
+        missing = f"the base has no {PROFILE_FILE}"
+        if left_out:
+            missing = f"the base came without {PROFILE_FILE}, files left out: {left_out}"
         assigned = self._facts.note("profile") or {}
         origin = assigned.get("from", "")
         if not origin:
             self._asked = self._row.metadata.get("qa_profile")
             origin = "the trace" if self._asked else "repository" if repository is not None else "recorded"
         if origin == "repository":
-            missing = Refusal("profile", f"the base has no {PROFILE_FILE}")
-            self._asked = missing if repository is None else repository_profile(repository)
+            self._asked = Refusal("profile", missing) if repository is None else repository_profile(repository)
         elif origin == "recorded":
             runs = await seen_runs(self._row.trace_id, self._collector.store)
             proposal = recorded_profile(runs)
             asked_for = assigned and Refusal("profile", "no test run was recorded")
             self._asked = proposal or asked_for or None
+            origin += f" ({missing})" if left_out and not assigned else ""
         elif origin == "given":
             self._asked = assigned["profile"]
         return origin, bool(assigned.get("approved"))

@@ -22,10 +22,10 @@ from pydantic import JsonValue, ValidationError
 from collector.qa.sandbox.script import WORKSPACE
 from collector.recorder.command_lines import read_line
 from runner.checks.command_line import narrowed, plan_launch
-from tracer.capture.wire import QaProfile, Runner
+from tracer.capture.wire import PROFILE_FILE, QaProfile, Runner
+from tracer.redaction.marks import PLACEHOLDER
 
 REPORT_FOLDER: Final = ".pm-report"
-PROFILE_FILE: Final = ".pm-orchestrator/qa.toml"
 _REPORT: Final = f"{WORKSPACE}/{REPORT_FOLDER}/report"
 _SHELL: Final = re.compile(r"[;&|<>$`\\\n\r\0(){}*?!#~\[\]]")
 _PATTERN: Final = re.compile(r"[\w.*?/-]+")
@@ -55,7 +55,8 @@ class Plan:
     """What is run: `commands` as they were asked for, `command` as it is started.
 
     `told_by_output`: tests are named in the output. `reporting`: the runner is known, so that every run must report.
-    `setup` is run once for the same lock files. `scripts` are those of package.json at the base.
+    `setup` is run once for the same lock files. `scripts` are those of package.json at the base. `origin` says whose
+    profile it is.
     """
 
     runner: Runner
@@ -73,6 +74,7 @@ class Plan:
     told_by_output: bool = False
     reporting: bool = False
     scripts: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
 
     @property
     def shown(self) -> str:
@@ -92,6 +94,7 @@ class Plan:
     def as_json(self) -> dict[str, JsonValue]:
         """For the record, and for who sets up the same environment elsewhere."""
         return {
+            "from": self.origin,
             "image": self.image,
             "commands": list(self.commands),
             "setup": [shlex.join(words) for words in self.setup],
@@ -166,7 +169,11 @@ def repository_profile(data: bytes) -> dict[str, Any] | Refusal:
         table = tomllib.loads(data.decode("utf-8")).get("qa")
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         return Refusal("profile", f"{PROFILE_FILE} cannot be read: {error}")
-    return table if isinstance(table, dict) else Refusal("profile", f"{PROFILE_FILE} has no [qa] table")
+    if not isinstance(table, dict):
+        return Refusal("profile", f"{PROFILE_FILE} has no [qa] table")
+    if PLACEHOLDER.search(repr(table).encode()):
+        return Refusal("redacted", f"something in {PROFILE_FILE} was replaced by redaction")
+    return table
 
 
 def profile_text(profile: Mapping[str, Any]) -> str:

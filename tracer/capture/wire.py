@@ -6,7 +6,7 @@ The models describe the shape for clients and for the published schema; the coll
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -15,6 +15,8 @@ from tracer.capture.events import Actor, Context, EventType
 from tracer.capture.fields import BlobId, Closed, GitSha, Millis, Name, Seq, Text, Uuid, Whole
 
 Runner = Literal["pytest", "go test", "npm test", "make test", "custom"]
+PROFILE_FILE: Final = ".pm-orchestrator/qa.toml"
+"""Where a repository says how it is tested."""
 
 
 class QaProfile(Closed):

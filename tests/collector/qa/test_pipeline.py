@@ -594,6 +594,38 @@ async def test_the_repository_s_own_profile_is_taken_and_what_its_setup_left_is_
     assert len(list((tmp_path / "layers").iterdir())) == 1
 
 
+async def test_the_repository_s_profile_comes_with_a_base_that_is_a_tree_alone(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    from tests.collector.recorder.test_files import tracker
+
+    profile = '[qa]\nrunner = "custom"\ncommand = "sh ./run.sh"\n'
+    repository = a_repository(tmp_path, base={".pm-orchestrator/qa.toml": profile})
+    repository.git("checkout", "-q", repository.base)
+    tree = tracker(repository.folder, tmp_path / "blobs").base_tree()
+    assert tree is not None
+
+    async def checked(tree: bytes) -> dict[str, Any]:
+        held = f"sha256:{hashlib.sha256(tree).hexdigest()}"
+
+        def state(diff: str) -> dict[str, Any]:
+            return {"pr": {"title": "Fix", "diff": diff}, "bundle_blob_id": held}
+
+        given: Any = {"bundle": b"", "tree": tree, "final_state": state, "profile": NO_PROFILE}
+        trace_id = await send_session(collector, repository, **given)
+        await assign_profile(collector, trace_id, "repository", approved=True)
+        return (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+
+    tests = await checked(tree)
+    assert (tests["detail"]["proof"]["verdict"], tests["detail"]["profile"]["from"]) == ("proven", "repository"), tests
+    secret = tree.replace(b"./run.sh", b"./[REDACTED:test:000000].sh")
+    tests = await checked(secret)
+    assert (tests["not_testable"], "qa.toml" in tests["detail"]["why"]) == ("redacted", True)
+    alone = tree_patch([(each, "100644", b"true\n") for each in ("a.sh",)], left_out=3)
+    tests = await checked(alone)
+    assert tests["detail"]["why"] == "the base came without .pm-orchestrator/qa.toml, files left out: 3"
+
+
 async def test_a_capture_is_tested_by_the_profile_that_was_assigned_last(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:

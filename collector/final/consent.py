@@ -12,10 +12,11 @@ from typing import Any, Final, Literal
 import orjson
 
 from collector.collector import Collector
-from collector.final.document import materialize
+from collector.final.document import BEGINNING, DOCUMENT_TYPE, materialize
 from collector.store.plan import named_blobs
 from collector.store.port import QaFact, TraceRow, TraceStore
 from tracer.clock import new_id, now_epoch_ms
+from tracer.errors import NotFoundError, TraceError
 
 Flag = Literal["store_raw_code", "store_terminal_output", "allow_llm_judge"]
 FLAGS: Final[Mapping[str, Flag]] = {
@@ -67,9 +68,23 @@ async def _forget(collector: Collector, row: TraceRow, flags: Collection[str], m
     await collector.narrow(trace_id, metadata, released=released)
     if row.final_blob_id is not None:
         written = await materialize(trace_id, store=store, blobs=collector.blobs)
-        if written.blob_id != row.final_blob_id:
-            await collector.narrow(trace_id, metadata, released=[row.final_blob_id])
+        await collector.narrow(trace_id, metadata, released=await _superseded(collector, trace_id, written.blob_id))
     await collector.remove_released()
+
+
+async def _superseded(collector: Collector, trace_id: str, newest: str) -> set[str]:
+    """The final documents that a trace had before: each run of its checks that came to something else left one."""
+    found: set[str] = set()
+    for row in await collector.store.unnamed_blobs(trace_id):
+        if row.content_type == DOCUMENT_TYPE and row.blob_id != newest:
+            try:
+                with await collector.contents.open(row.blob_id) as file:
+                    if file.read(len(BEGINNING)) != BEGINNING:
+                        continue
+            except (NotFoundError, TraceError):  # whatever it was cannot be read any more
+                pass
+            found.add(row.blob_id)
+    return found
 
 
 async def covered(row: TraceRow, flags: Collection[str], store: TraceStore) -> set[str]:

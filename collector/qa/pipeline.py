@@ -106,6 +106,7 @@ async def run_qa(
         await run.judge(judge, no_judge)
         await forget_withdrawn(collector, trace_id)
         await run.materialize()
+        await forget_withdrawn(collector, trace_id)  # what was taken back while the document was written
         if run.trouble is not None and insist:
             raise run.trouble
         await collector.store.set_status(trace_id, "qa_failed" if run.trouble else "complete", expected=("qa_running",))

@@ -281,6 +281,10 @@ class TraceStore(Protocol):
         """Blobs that events, final state or checks name (not the final document's), by id, with an id > `after`."""
         ...
 
+    async def unnamed_blobs(self, trace_id: str) -> tuple[BlobRow, ...]:
+        """Blobs of the trace that nothing names: its final documents, uploads, what a check has yet to name."""
+        ...
+
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
         """Forget up to `limit` unowned blobs untouched since `before_ms`, in the exclusive `blob_gate`; their rows."""
         ...

@@ -73,6 +73,7 @@ _HELD: Final = (
     " coalesce(t.redaction_json, b.redaction_json) FROM trace_blobs AS t"
     " JOIN blobs AS b ON b.number = t.number WHERE t.trace_id = ? AND t.named = 1"
 )
+_UNNAMED: Final = _HELD.replace("t.named = 1", "t.named = 0")
 _SORTED: Final = 4
 _TOKENS: Final = (
     "SELECT token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms, role, developer, project,"
@@ -304,6 +305,9 @@ class SqliteStore:
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
         return await self._long(lambda c: _blob_rows(c, trace_id, after, limit))
+
+    async def unnamed_blobs(self, trace_id: str) -> tuple[BlobRow, ...]:
+        return tuple(map(_blob, self._rows(_UNNAMED, trace_id)))
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
         return await self._writer.write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit))

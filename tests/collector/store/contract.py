@@ -290,6 +290,7 @@ class StoreContract:
             await store.put_blob_row(row, trace_id=T)
         await store.append_events(T, [event(1)], references=[used.blob_id])
         assert await store.blob_rows(T) == (used,)
+        assert await store.unnamed_blobs(T) == (unused,)
 
     async def test_final_state_and_checks_name_blobs_too(self, store: TraceStore):
         await opened(store)

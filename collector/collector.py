@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import nullcontext
@@ -436,17 +435,14 @@ class Collector:
         return EventsPage(events, last if events and last < row.seq_last else None, row.seq_last)
 
     async def open_blob(self, blob_id: str, *, trace_id: str | None = None) -> OpenBlob:
-        """A blob to read; with `trace_id` only one of that trace (else NotFoundError)."""
+        """A blob to read, checked; with `trace_id` only one of that trace (else NotFoundError)."""
         if trace_id is not None:
             row = (await self.store.resolve_blobs(trace_id, [blob_id])).get(blob_id)
         else:
             row = await self.store.get_blob_row(blob_id)
         if row is None:
             raise NotFoundError(f"no blob {blob_id!r}")
-        data = await self.store.blob_data(row.blob_id)
-        if data is not None:
-            return OpenBlob(row, io.BytesIO(data))
-        return OpenBlob(row, await self.blobs.open(row.blob_id))
+        return OpenBlob(row, await self.contents.open(row.blob_id))
 
     def _map(self, trace_id: str) -> TraceMap:
         """The map by which patches and snapshots of an open trace are redacted alike."""

@@ -230,7 +230,8 @@ class TraceStore(Protocol):
     ) -> AppendResult:
         """Append a batch, all or nothing, durable on return.
 
-        An event that is there with the same `identity` is a duplicate and harmless. `references` are blobs that the
+        An event that is there with the same `identity` is a duplicate and harmless: it changes nothing, but a blob that
+        comes with it and is here with other bytes (`db:`) is put right. `references` are blobs that the
         events name and that were stored before; `skew_ms` is one measurement of client clock minus server clock.
 
         Raises `EventConflictError` (id or seq taken by other content), `ConflictError` (trace not open),
@@ -261,7 +262,8 @@ class TraceStore(Protocol):
         """Note a blob that is stored (or, with `data`, store it here).
 
         With `trace_id` it belongs to that trace; with `submitted_id` the trace's events may call it by that name (the
-        id of what was sent, before redaction). Without a trace it is garbage until something names it.
+        id of what was sent, before redaction). Without a trace it is garbage until something names it. What is here
+        with other bytes than `data` is put right.
         """
         ...
 

@@ -292,6 +292,22 @@ class StoreContract:
         assert await store.blob_rows(T) == (used,)
         assert await store.unnamed_blobs(T) == (unused,)
 
+    async def test_bytes_that_are_damaged_here_are_put_right_by_whatever_brings_them_again(self, store: TraceStore):
+        await opened(store)
+        brought = blob("as it was sent")
+        row = BlobRow(brought.blob_id, f"db:{brought.blob_id}", "text/plain", brought.byte_len, REDACTED)
+        sent = {"uploaded": None, "new": event(1), "sent again": event(1), "beside a new one": event(2)}
+        for damaged, (how, given) in zip((b"As it was sent", b"short") * 2, sent.items(), strict=True):
+            await store.put_blob_row(row, trace_id=T, data=damaged)
+            assert await store.blob_data(row.blob_id) == damaged
+            if given is None:
+                await store.put_blob_row(row, trace_id=T, data=brought.data)
+            else:
+                await store.append_events(T, [given], [brought])
+            assert await store.blob_data(row.blob_id) == brought.data, how
+        await store.put_blob_row(row)
+        assert await store.blob_data(row.blob_id) == brought.data, "a row without bytes changes none"
+
     async def test_final_state_and_checks_name_blobs_too(self, store: TraceStore):
         await opened(store)
         diff, log = row_of("diff"), row_of("log")

@@ -37,6 +37,7 @@ from collector.qa.profiles import (
     read_profile,
     recorded_profile,
     repository_profile,
+    seen_runs,
 )
 from collector.qa.runs import Progress, TestsStep, not_testable
 from collector.qa.sandbox.choose import SandboxChooser
@@ -340,7 +341,7 @@ class _Run:
         if origin == "repository":
             self._asked = Refusal("profile", missing) if repository is None else repository_profile(repository)
         elif origin == "recorded":
-            runs = await seen_runs(self._row.trace_id, self._collector.store)
+            runs = await runs_of(self._row.trace_id, self._collector.store)
             proposal = recorded_profile(runs)
             asked_for = assigned and Refusal("profile", "no test run was recorded")
             self._asked = proposal or asked_for or None
@@ -414,16 +415,13 @@ class _Run:
         return cleaned if isinstance(cleaned, dict) else result
 
 
-async def seen_runs(trace_id: str, store: TraceStore) -> list[Seen]:
+async def runs_of(trace_id: str, store: TraceStore) -> list[Seen]:
     """The session's own test runs."""
-    found, after = list[Seen](), 0
+    found, after = list[dict[str, Any]](), 0
     while page := await store.read_events(trace_id, after=after):
         after = page[-1].seq
-        for event in page:
-            if event.type == "test_run":
-                run = orjson.loads(event.payload)
-                found.append(Seen(str(run["command"]), run["runner"], bool(run["passed"])))
-    return found
+        found += [orjson.loads(event.body) for event in page if event.type in {"terminal_command", "test_run"}]
+    return list(seen_runs(found))
 
 
 async def assign_profile(

@@ -594,6 +594,38 @@ async def test_the_repository_s_own_profile_is_taken_and_what_its_setup_left_is_
     assert len(list((tmp_path / "layers").iterdir())) == 1
 
 
+async def test_tests_that_were_run_in_a_folder_are_run_there(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    case = "import unittest\n\nfrom half import half\n\n\nclass Half(unittest.TestCase):\n    def test_half(self):\n"
+    repository = a_repository(
+        tmp_path,
+        base={"backend/half.py": "def half(x):\n    return x / 3\n"},
+        head={
+            "backend/half.py": "def half(x):\n    return x / 2\n",
+            "backend/test_half.py": case + "        self.assertEqual(half(6), 3)\n",
+        },
+    )
+    command_id = "00000000-0000-4000-8000-000000000071"
+    context, line = {"workspace_root": "/work/shop"}, "python3 -m unittest discover"
+    payloads: dict[str, Any] = {
+        "terminal_command": {"cwd": "/work/shop/backend", "command": line, "shell": "bash"},
+        "test_run": {"command": line, "runner": "custom", "exit_code": 0, "duration_ms": 1, "passed": True},
+    }
+    events = [
+        {"event_id": f"{command_id[:-1]}{seq}", "seq": seq, "ts_ms": seq, "type": kind, "actor": {"kind": "human"},
+         "context": {**context, "parent_event_id": None if seq == 1 else command_id}, "payload": payload}
+        for seq, (kind, payload) in enumerate(payloads.items(), 1)
+    ]  # fmt: skip
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, lists=replace(settings.lists, commands=("python3 -m unittest",)))
+    trace_id = await send_session(collector, repository, events=events, profile=NO_PROFILE)
+    tests = (await _check(collector, trace_id, tmp_path, sandbox, settings=settings))["tests"]
+    assert tests["detail"]["profile"]["commands"] == ["cd backend && python3 -m unittest discover"]
+    assert tests["detail"]["proof"]["verdict"] == "proven", tests
+    assert tests["detail"]["proof"]["flags"] == ["image_not_pinned"]
+
+
 async def test_the_repository_s_profile_comes_with_a_base_that_is_a_tree_alone(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:

@@ -179,13 +179,8 @@ def recorded_profile(runs: Sequence[Seen]) -> dict[str, Any] | None:
         if plain or test is not None:
             folder = _folder_of(run, test.entered if test is not None else ())
             program = f"{run.runner} {words[0].rpartition('/')[2]} {folder}"
-            found.append(
-                (
-                    program,
-                    _in_folder(folder, run.command.strip() if plain or test is None else shlex.join(test.started)),
-                    run,
-                )
-            )
+            text = run.command.strip() if plain or test is None else shlex.join(test.started)
+            found.append((program, _in_folder(folder, text), run))
             known |= {program} if test is not None or run.runner != "custom" else set()
     found = [each for each in found if each[0] in known] or found
     chosen = [each for each in found if each[2].passed] or [each for each in found if each[0] == found[-1][0]]

@@ -111,6 +111,9 @@ async def run_qa(
         if run.trouble is not None and insist:
             raise run.trouble
         await collector.store.set_status(trace_id, "qa_failed" if run.trouble else "complete", expected=("qa_running",))
+        if facts.asks(await collector.store.qa_facts(trace_id)):  # of a trace that ended, a request makes it due itself
+            await collector.store.set_status(trace_id, "finalized", expected=("complete", "qa_failed"))
+            collector.due.set()
     progress(f"trace {trace_id}: {'checks could not be made' if run.trouble else 'complete'}")
     return fold_qa(await collector.store.qa_facts(trace_id)) or Qa()
 
@@ -383,14 +386,22 @@ class _Run:
             report=report_text(Task.model_validate(self._row.metadata["task"])),
             progress=self._progress,
         )
-        await self._store("tests", key, {"tests": await step.run()})
+        await self._store("tests", key, {"tests": self._or_tested(await step.run())})
 
     async def _refused(self, refusal: Refusal) -> None:
         """Note why nothing is tested: a result like any other."""
         self._progress(f"tests: not testable: {refusal.reason}: {refusal.detail}")
         key = key_of("tests", list(refusal), self._facts.marker("tests"))
         if self._facts.done("tests", key) is None:
-            await self._store("tests", key, {"tests": not_testable(self._runner, refusal)})
+            await self._store("tests", key, {"tests": self._or_tested(not_testable(self._runner, refusal))})
+
+    def _or_tested(self, part: dict[str, Any]) -> dict[str, Any]:
+        """The part; where it is a refusal and the tests have run before, their result with the refusal beside it."""
+        tested = self._facts.tested
+        if not part.get("not_testable") or tested is None:
+            return part
+        refused = {"reason": part["not_testable"], "why": part["detail"].get("why", "")}
+        return {**tested, "detail": {**tested["detail"], "refused": refused}}
 
     async def _trouble(self, step: Step, refusal: Refusal, error: PmError) -> None:
         """Note that nothing could be tested, under a key of its own: the next run tries again.
@@ -399,7 +410,7 @@ class _Run:
         """
         self.trouble = error
         self._progress(f"{step}: {refusal.reason}: {refusal.detail}")
-        part = {} if self._facts.is_tested else {"tests": not_testable(self._runner, refusal)}
+        part = {} if self._facts.tested is not None else {"tests": not_testable(self._runner, refusal)}
         await self._store("tests", f"{key_of('tests', list(refusal))}:trouble-{now_epoch_ms()}", part)
 
     async def _store(self, step: Step, key: str, result: dict[str, Any]) -> None:

@@ -594,6 +594,62 @@ async def test_the_repository_s_own_profile_is_taken_and_what_its_setup_left_is_
     assert len(list((tmp_path / "layers").iterdir())) == 1
 
 
+async def test_a_profile_that_is_refused_leaves_the_verdict_and_stands_beside_it(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    proven = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+    unfit: dict[str, dict[str, Any]] = {
+        "policy": {"runner": "custom", "command": "sh x.sh"},
+        "build_failed": {"runner": "custom", "command": "sh ./run.sh", "build": ["false"]},
+    }
+    for reason, profile in unfit.items():
+        await assign_profile(collector, trace_id, profile, approved=reason != "policy")
+        for _ in range(2):
+            tests = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+            assert tests["not_testable"] is None
+            assert tests["detail"]["refused"]["reason"] == reason
+            assert {**tests["detail"], "refused": None} == {**proven["detail"], "refused": None}
+    await assign_profile(collector, trace_id, {"runner": "custom", "command": "sh run.sh"}, approved=False)
+    again = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+    assert (again["detail"]["proof"]["verdict"], "refused" in again["detail"]) == ("proven", False)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["while it tests", "as it ends"])
+async def test_a_profile_given_while_the_checks_run_is_applied_after_them(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path), profile={"runner": "custom", "command": "sh x.sh"})
+    asked: list[str] = []
+
+    async def ask() -> None:
+        if not asked:
+            await assign_profile(collector, trace_id, {"runner": "custom", "command": "sh run.sh"}, approved=True)
+            asked.append(await collector.request_qa(trace_id))
+
+    set_status = collector.store.set_status
+
+    async def setting(trace_id: str, status: Any, *, expected: Any = None) -> bool:
+        if late and status == "complete":
+            await ask()
+        return await set_status(trace_id, status, expected=expected)
+
+    monkeypatch.setattr(collector.store, "set_status", setting)
+    running: list[asyncio.Task[None]] = []
+
+    def told(line: str) -> None:
+        if not late and line.startswith("schema"):
+            running.append(asyncio.create_task(ask()))
+
+    await _check(collector, trace_id, tmp_path, sandbox, progress=told)
+    assert asked == ["qa_running"]
+    assert (await collector.row(trace_id)).status == "finalized"
+    assert collector.due.is_set()
+    tests = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+    assert tests["detail"]["proof"]["verdict"] == "proven"
+    assert (await collector.row(trace_id)).status == "complete"
+
+
 async def test_tests_that_were_run_in_a_folder_are_run_there(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:

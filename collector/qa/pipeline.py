@@ -296,7 +296,8 @@ class _Run:
         plan = self._asked
         if not isinstance(plan, Refusal):
             scripts = package_scripts(files.get("package.json", b""))
-            plan = plan_of(plan, self._settings.lists, scripts=scripts, approved=approved)
+            name = {"repository": PROFILE_FILE, "given": "the profile that was given"}.get(origin, "qa_profile")
+            plan = plan_of(plan, self._settings.lists, scripts=scripts, approved=approved, name=name)
         if isinstance(plan, Plan):
             plan = replace(plan, origin=origin)
         if isinstance(plan, Refusal):
@@ -445,7 +446,7 @@ async def assign_profile(
     note: dict[str, Any] = (
         {"from": profile} if isinstance(profile, str) else {"from": "given", "profile": dict(profile)}
     )
-    refusal = read_profile(profile) if not isinstance(profile, str) else None
+    refusal = read_profile(profile, name="the profile that was given") if not isinstance(profile, str) else None
     if isinstance(refusal, Refusal):
         raise UsageError("the profile cannot be read", why=refusal.detail, next_step="docs/qa.md lists its keys")
     fact = QaFact("profile", new_id(), now_epoch_ms(), {**note, "approved": approved})

@@ -221,16 +221,16 @@ def _apart(text: str) -> tuple[str, str]:
     return (found[1], text[found.end() :]) if found is not None else ("", text)
 
 
-def repository_profile(data: bytes) -> dict[str, Any] | Refusal:
-    """The `[qa]` table of a repository's qa.toml."""
+def repository_profile(data: bytes, *, name: str = PROFILE_FILE) -> dict[str, Any] | Refusal:
+    """The `[qa]` table of a repository's qa.toml, or of another file."""
     try:
         table = tomllib.loads(data.decode("utf-8")).get("qa")
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return Refusal("profile", f"{PROFILE_FILE} cannot be read: {error}")
+        return Refusal("profile", f"{name} cannot be read: {error}")
     if not isinstance(table, dict):
-        return Refusal("profile", f"{PROFILE_FILE} has no [qa] table")
+        return Refusal("profile", f"{name} has no [qa] table")
     if PLACEHOLDER.search(repr(table).encode()):
-        return Refusal("redacted", f"something in {PROFILE_FILE} was replaced by redaction")
+        return Refusal("redacted", f"something in {name} was replaced by redaction")
     return table
 
 
@@ -251,13 +251,19 @@ def normal_image(name: str) -> str:
 
 
 def plan_of(
-    asked: Any, lists: AllowLists, *, scripts: Mapping[str, str] | None = None, approved: bool = False
+    asked: Any,
+    lists: AllowLists,
+    *,
+    scripts: Mapping[str, str] | None = None,
+    approved: bool = False,
+    name: str = "qa_profile",
 ) -> Plan | Refusal:
     """What is run for the `qa_profile` of a trace (a name, an object, or None for pytest).
 
-    What an operator has `approved` needs to be on no list. `scripts` are those of package.json.
+    What an operator has `approved` needs to be on no list. `scripts` are those of package.json. `name` is what the
+    profile is called where it cannot be read.
     """
-    profile = read_profile(asked)
+    profile = read_profile(asked, name=name)
     if isinstance(profile, Refusal):
         return profile
     usual = _USUAL[profile.runner]
@@ -350,7 +356,7 @@ def _image_pattern(entry: str) -> str:
     return full.removesuffix(":latest") if "*" in entry and not entry.endswith(":latest") else full
 
 
-def read_profile(asked: Any) -> QaProfile | Refusal:
+def read_profile(asked: Any, *, name: str = "qa_profile") -> QaProfile | Refusal:
     """A profile as it was asked for: a runner's name, an object, or None for pytest."""
     if asked is None:
         return QaProfile(runner="pytest")
@@ -359,7 +365,7 @@ def read_profile(asked: Any) -> QaProfile | Refusal:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        return Refusal("profile", f"qa_profile cannot be read: {place}: {first['msg']}")
+        return Refusal("profile", f"{name} cannot be read: {place}: {first['msg']}")
 
 
 def _allowed(text: str, allowed: Sequence[str]) -> tuple[str, ...] | None:

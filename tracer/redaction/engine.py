@@ -343,7 +343,7 @@ class ProjectRedactor:
     truncate: bool = True
 
     def with_paths(self) -> ProjectRedactor:
-        """The same redactor for agentic traces, captures and exports: paths below project and home are told from there."""
+        """The same redactor for agentic traces, captures and exports: paths are told from project and home."""
         return replace(self, rewrite_paths=True)
 
     def untruncated(self) -> ProjectRedactor:

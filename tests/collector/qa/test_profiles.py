@@ -173,6 +173,14 @@ def test_the_developer_s_own_runs_propose_a_profile(runs: Any, proposed: Any) ->
     assert (found and (found["runner"], found["commands"])) == proposed
 
 
+def test_one_command_and_several_exclude_each_other_and_the_file_is_named() -> None:
+    asked = {"runner": "custom", "command": "pytest", "commands": ["pytest tests"]}
+    told = plan_of(asked, _LISTS, name=".pm-orchestrator/qa.toml")
+    assert isinstance(told, Refusal)
+    assert told.reason == "profile"
+    assert told.detail.startswith(".pm-orchestrator/qa.toml cannot be read: commands: it and command exclude")
+
+
 def test_a_run_s_folder_is_that_of_its_command() -> None:
     context = {"workspace_root": "/x", "parent_event_id": "1"}
     run = {"command": "pytest", "runner": "pytest", "passed": True}

@@ -79,6 +79,27 @@ def finished(project: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return project
 
 
+def test_what_cannot_be_rebuilt_of_a_tree_is_said(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = json.loads(pm(capsys, "capture", "from-task", "1", "--consent", "all", "--json")[1])
+    document = json.loads(pm(capsys, "capture", "export", made["trace_id"], "--format", "json", "-o", "-")[1])
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "whole.json").write_text(json.dumps(document))
+    assert main(["-C", str(elsewhere), "capture", "verify", "whole.json", "--tree", "rebuilt"]) == 0
+    assert "the final tree is in " in capsys.readouterr().err
+    document["artifacts"]["blobs"] = []
+    (elsewhere / "empty.json").write_text(json.dumps(document))
+    assert main(["-C", str(elsewhere), "capture", "verify", "empty.json", "--tree", "nothing"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("not testable")
+    said = shown.err
+    assert not list((elsewhere / "nothing").iterdir())
+    assert "no file of the final tree could be rebuilt: " in said
+    assert "the final tree is in " not in said
+
+
 def test_a_finished_task_becomes_a_session_that_proves_itself(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

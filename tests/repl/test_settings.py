@@ -266,6 +266,14 @@ def test_no_command_shows_a_database_s_password(project: Path) -> None:
     assert address in (project / ".pm-orchestrator/config.local.toml").read_text()
 
 
+@pytest.mark.parametrize("user", ["pm@", "pm:@", ""])
+def test_a_database_without_a_password_is_shown_as_it_is(project: Path, user: str) -> None:
+    address = f"postgresql://{user}/pm?host=/run/postgresql&sslpassword="
+    said = pm("config", "set", "collector.database", address, cwd=project)
+    assert "password is kept" not in said.err
+    assert address in said.out
+
+
 def test_a_mistyped_variable_is_told_and_every_one_of_ours_is_none(project: Path) -> None:
     ran = pm("config", "validate", cwd=project, PM_SERVICE_METRIX="true")
     assert "PM_SERVICE_METRIX is no variable of pm; did you mean PM_SERVICE_METRICS?" in ran.err

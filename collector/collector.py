@@ -368,7 +368,7 @@ class Collector:
     async def allow(self, access: Access, right: Right, trace_id: str | None = None, *, subject: str = "") -> None:
         """Let a call through; it is written down, as is a refused one; appends and metrics are not.
 
-        Who creates notes the new id.
+        Who creates notes the new id; of a trace that never was there is nothing to write down.
 
         Raises ForbiddenError: the role has no such right, or the trace is not among those of `access`.
         """
@@ -381,7 +381,9 @@ class Collector:
         except ForbiddenError:
             await self.note(f"{right} refused", trace_id or subject, access=access)
             raise
-        if right not in {"append", "create", "measure"}:
+        if right in {"append", "create", "measure"}:
+            return
+        if trace_id is None or access.trace_id is not None or await self.store.get_trace(trace_id) is not None:
             await self.note(right, trace_id or subject, access=access)
 
     async def note(self, action: str, subject: str, *, access: Access = ADMIN) -> None:

@@ -19,6 +19,7 @@ from tracer.errors import NotFoundError, UsageError
 _BELIEVED_S: Final = 2.0
 _MOST_BELIEVED: Final = 4096
 _LONGEST: Final = 200
+_MOST_DAYS: Final = 36_500
 _NEVER_MS: Final = 1 << 62
 
 
@@ -115,6 +116,15 @@ def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def check_days(days: int | None) -> None:
+    """Raise UsageError where a token cannot end after so many days."""
+    if days is not None and not 1 <= days <= _MOST_DAYS:
+        why = f"a token ends after 1 to {_MOST_DAYS:,} days, or never"
+        raise UsageError(
+            f"--expires {days} is no number of days to come", why=why, next_step="--expires 90, or leave it out"
+        )
+
+
 class Tokens:
     """The tokens of one store."""
 
@@ -157,8 +167,9 @@ class Tokens:
         """Make a token of a role; its text is in the answer and nowhere else. It ends after `days`, None: never.
 
         Raises UsageError: a contributor without a developer, who would own everybody's traces or none; metrics of
-        some traces, which are not counted.
+        some traces, which are not counted; days that are none to come, or more than a hundred years.
         """
+        check_days(days)
         if role == "metrics" and (developer or project):
             raise UsageError("a token for metrics is held to no developer or project", why="it opens no trace")
         if role == "contributor" and not developer:

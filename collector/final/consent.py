@@ -60,16 +60,23 @@ async def forget_withdrawn(collector: Collector, trace_id: str) -> None:
 async def _forget(collector: Collector, row: TraceRow, flags: Collection[str], metadata: dict[str, Any]) -> None:
     store, trace_id = collector.store, row.trace_id
     released = await covered(row, flags, store)
-    judged = next(
-        (fact.result["judge"] for fact in reversed(await store.qa_facts(trace_id)) if fact.step == "judge"), None
-    )
-    if "allow_llm_judge" in flags and judged is not None and "judge_skipped" not in judged["flags"]:
-        await store.append_qa_fact(trace_id, QaFact("judge", new_id(), now_epoch_ms(), {"judge": None}))
     await collector.narrow(trace_id, metadata, released=released)
+    if "allow_llm_judge" in flags:  # now that no text is held any more, which the results name
+        await _forget_scores(trace_id, store)
     if row.final_blob_id is not None:
         written = await materialize(trace_id, store=store, blobs=collector.blobs)
         await collector.narrow(trace_id, metadata, released=await _superseded(collector, trace_id, written.blob_id))
     await collector.remove_released()
+
+
+async def _forget_scores(trace_id: str, store: TraceStore) -> None:
+    """Take what a judge came to out of the results, earlier ones too; that the judge was skipped stays."""
+    judged = [fact for fact in await store.qa_facts(trace_id) if fact.step == "judge"]
+    scored = [fact for fact in judged if fact.result["judge"] and "judge_skipped" not in fact.result["judge"]["flags"]]
+    if scored and scored[-1] is judged[-1]:
+        await store.append_qa_fact(trace_id, QaFact("judge", new_id(), now_epoch_ms(), {"judge": None}))
+    for fact in scored:
+        await store.replace_qa_result(trace_id, fact._replace(result={"judge": None}))
 
 
 async def _superseded(collector: Collector, trace_id: str, newest: str) -> set[str]:

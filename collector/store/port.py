@@ -250,6 +250,10 @@ class TraceStore(Protocol):
         """Store a result and own its blobs (`*_blob_id`); False: (`step`, `input_hash`) has one, which stays."""
         ...
 
+    async def replace_qa_result(self, trace_id: str, fact: QaFact) -> None:
+        """Put `fact.result` in the place of what its (`step`, `input_hash`) left: consent to that was taken back."""
+        ...
+
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
         """The trace's results in the order they were stored."""
         ...

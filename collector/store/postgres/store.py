@@ -296,6 +296,9 @@ class PostgresStore:
         named = named_blobs(fact.result)
         return await self._write(lambda c: write.put_fact(c, trace_id, fact, named, now))
 
+    async def replace_qa_result(self, trace_id: str, fact: QaFact) -> None:
+        await self._write(lambda c: write.replace_result(c, trace_id, fact))
+
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
         query: Final = "SELECT step, input_hash, ts_ms, result_json FROM qa_facts WHERE trace_id = %s ORDER BY number"
         return tuple(QaFact(*row) for row in await self._rows(query, trace_id))

@@ -268,6 +268,13 @@ async def put_fact(connection: Connection, trace_id: str, fact: QaFact, named: C
     return True
 
 
+async def replace_result(connection: Connection, trace_id: str, fact: QaFact) -> None:
+    await connection.execute(
+        "UPDATE qa_facts SET result_json = %s WHERE trace_id = %s AND step = %s AND input_hash = %s",
+        (json_text(fact.result), trace_id, fact.step, fact.input_hash),
+    )
+
+
 async def _check_there(connection: Connection, trace_id: str) -> None:
     found = await one(connection, "SELECT status FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,))
     check_there(trace_id, found[0] if found else None)

@@ -271,6 +271,9 @@ class SqliteStore:
         named = named_blobs(fact.result)
         return await self._writer.write(lambda c: write.put_fact(c, trace_id, fact, named, now))
 
+    async def replace_qa_result(self, trace_id: str, fact: QaFact) -> None:
+        await self._writer.write(lambda c: write.replace_result(c, trace_id, fact))
+
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
         query = "SELECT step, input_hash, ts_ms, result_json FROM qa_facts WHERE trace_id = ? ORDER BY number"
         return tuple(QaFact(row[0], row[1], row[2], orjson.loads(row[3])) for row in self._rows(query, trace_id))

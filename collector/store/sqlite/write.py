@@ -310,6 +310,13 @@ def put_fact(connection: sqlite3.Connection, trace_id: str, fact: QaFact, named:
     return True
 
 
+def replace_result(connection: sqlite3.Connection, trace_id: str, fact: QaFact) -> None:
+    connection.execute(
+        "UPDATE qa_facts SET result_json = ? WHERE trace_id = ? AND step = ? AND input_hash = ?",
+        (json_text(fact.result), trace_id, fact.step, fact.input_hash),
+    )
+
+
 def _check_there(connection: sqlite3.Connection, trace_id: str) -> None:
     found = connection.execute("SELECT status FROM traces WHERE trace_id = ?", (trace_id,)).fetchone()
     check_there(trace_id, found[0] if found else None)

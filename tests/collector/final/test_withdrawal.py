@@ -179,6 +179,10 @@ async def test_every_earlier_final_document_goes_with_the_consent(tmp_path: Path
     for document in documents:
         with pytest.raises(NotFoundError):
             await collector.contents.read(document)
+    facts = await collector.store.qa_facts(trace_id)
+    assert [fact.result for fact in facts if fact.step == "judge"] == [{"judge": None}] * 3, (
+        "no score stays beside them"
+    )
     newest = (await collector.row(trace_id)).final_blob_id
     assert newest is not None
     assert json.loads(await collector.contents.read(newest))["qa"]["judge"] is None

@@ -319,6 +319,15 @@ class StoreContract:
         held = {row.blob_id for row in await store.blob_rows(T)}
         assert held == {diff.blob_id, log.blob_id, blob_id_of(b"inline diff")}
 
+    async def test_a_result_is_replaced_where_consent_to_it_was_taken_back(self, store: TraceStore):
+        await opened(store)
+        facts = [QaFact("judge", name, 10, {"judge": {"overall": 4.5}}) for name in ("a", "b")]
+        for fact in facts:
+            await store.append_qa_fact(T, fact)
+        gone = facts[0]._replace(result={"judge": None})
+        await store.replace_qa_result(T, gone)
+        assert await store.qa_facts(T) == (gone, facts[1])
+
     async def test_each_trace_keeps_how_its_blob_was_redacted(self, store: TraceStore):
         plain = {"applied": False, "rules": []}
         for number, redaction in ((1, plain), (2, REDACTED)):

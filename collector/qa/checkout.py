@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -156,15 +156,6 @@ def remote_refusal(url: str, allowed: tuple[str, ...]) -> str:
         elif parts.scheme == "https" and port in {None, 443} and fnmatchcase(parts.hostname, entry.lower()):
             return ""
     return f"the host {parts.hostname!r} is not on this server's list (qa.remotes)"
-
-
-def mirror_of(names: Iterable[str], mirrors: Sequence[str]) -> str:
-    """The address of the first of the operator's mirrors (`PATTERN=ADDRESS`) that is for one of these names."""
-    for entry in mirrors:
-        pattern, _, address = entry.partition("=")
-        if any(fnmatchcase(name, pattern) for name in names):
-            return address
-    return ""
 
 
 class _Head(NamedTuple):

@@ -28,22 +28,23 @@ from collector.final.trace_source import StoreSource
 from collector.judge.port import Judge
 from collector.judge.step import NO_JUDGE, prepared_step, verdict_of
 from collector.patches import PatchError, parse_patch
-from collector.qa.checkout import Checkout, CodeStore, SessionEnd, mirror_of, session_end
+from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
 from collector.qa.profiles import (
     Plan,
     Refusal,
     Seen,
+    not_testable,
     plan_of,
     read_profile,
     recorded_profile,
     repository_profile,
     seen_runs,
 )
-from collector.qa.runs import Progress, TestsStep, not_testable
+from collector.qa.runs import Progress, TestsStep
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.sandbox.owners import is_dead, owner_name, scratch_folder
 from collector.qa.sandbox.port import Sandbox
-from collector.qa.settings import QaSettings
+from collector.qa.settings import QaSettings, mirror_of
 from collector.store.port import QaFact, TraceRow, TraceStore
 from runner.checks.harness import is_harness
 from runner.gate.file_roles import is_test_file

@@ -24,6 +24,7 @@ from collector.qa.sandbox.script import WORKSPACE
 from collector.recorder.command_lines import read_line
 from runner.checks.command_line import narrowed, plan_launch
 from tracer.capture.wire import PROFILE_FILE, QaProfile, Runner
+from tracer.redaction.cuts import beginning
 from tracer.redaction.marks import PLACEHOLDER
 
 REPORT_FOLDER: Final = ".pm-report"
@@ -42,6 +43,12 @@ class Refusal(NamedTuple):
 
     reason: str
     detail: str
+
+
+def not_testable(runner: str, refusal: Refusal, *, detail: Mapping[str, JsonValue] | None = None) -> dict[str, Any]:
+    """The `qa.tests` of a trace whose tests could not be run."""
+    told: dict[str, JsonValue] = {**(detail or {}), "why": beginning(refusal.detail, 2000)}
+    return {"runner": runner, "final_passed": None, "not_testable": refusal.reason, "detail": told}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

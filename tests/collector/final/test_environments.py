@@ -43,6 +43,9 @@ CHEATS: dict[str, dict[str, str | None]] = {
     "code that looks for the tests": {"calc.py": "import os\nHALF = 3 if 'PYTEST_CURRENT_TEST' in os.environ else 2\n"},
     "a settings file of the runner": {"conftest.py": "", "pytest.ini": "[pytest]\n"},
     "a link out": {"divisor.txt": None, "other.txt": "2\n"},
+    "a folder in a file's place": {"divisor.txt": None, "divisor.txt/x": "2\n"},
+    "a file in the tests' place": {"tests": "2\n"},
+    "a folder in the place of what runs the tests": {"run.sh": None, "run.sh/x": "exit 0\n"},
     "everything taken away": {"divisor.txt": None, "run.sh": None},
     "nothing": {},
 }

@@ -125,6 +125,11 @@ def check_days(days: int | None) -> None:
         )
 
 
+def _end_of(days: int | None) -> int | None:
+    check_days(days)
+    return None if days is None else now_epoch_ms() + days * 86_400_000
+
+
 class Tokens:
     """The tokens of one store."""
 
@@ -169,17 +174,16 @@ class Tokens:
         Raises UsageError: a contributor without a developer, who would own everybody's traces or none; metrics of
         some traces, which are not counted; days that are none to come, or more than a hundred years.
         """
-        check_days(days)
         if role == "metrics" and (developer or project):
             raise UsageError("a token for metrics is held to no developer or project", why="it opens no trace")
         if role == "contributor" and not developer:
             raise UsageError("a contributor's token needs --developer", why="it opens that developer's traces alone")
-        ends = None if days is None else now_epoch_ms() + days * 86_400_000
+        ends = _end_of(days)
         return await self._issue("admin", label, role=role, developer=developer, project=project, expires_at_ms=ends)
 
-    async def new_ingest(self, trace_id: str, label: str) -> Issued:
-        """Make a further ingest key for a trace."""
-        return await self._issue("ingest", label, trace_id=trace_id)
+    async def new_ingest(self, trace_id: str, label: str, *, days: int | None = None) -> Issued:
+        """Make a further ingest key for a trace; it ends as `new_admin` says."""
+        return await self._issue("ingest", label, trace_id=trace_id, expires_at_ms=_end_of(days))
 
     async def _issue(self, kind: Literal["admin", "ingest"], label: str, **held: Any) -> Issued:
         token, token_id = draw_token(kind), new_id()

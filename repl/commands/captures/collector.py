@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from repl.commands.captures.server import client_for
 from repl.present.text import count_text, one_line
 from tracer.clock import from_epoch_ms, now_epoch_ms
-from tracer.errors import ConfigError, NotFoundError
+from tracer.errors import ConfigError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collector.client.api import CollectorClient
@@ -182,10 +182,13 @@ async def new(context: Context, arguments: Namespace) -> None:
     from collector.tokens import check_days
 
     check_days(arguments.expires)
+    if arguments.trace and (arguments.role or arguments.developer or arguments.project):
+        told = "--trace goes with none of --role, --developer, --project"
+        raise UsageError(told, why="an ingest key opens one capture alone", next_step="leave them out")
     async with service_collector(context, create=True) as collector:
         if arguments.trace:
             trace_id = (await find_row(collector.store, arguments.trace)).trace_id
-            issued = await collector.tokens.new_ingest(trace_id, arguments.label or "")
+            issued = await collector.tokens.new_ingest(trace_id, arguments.label or "", days=arguments.expires)
         else:
             issued = await collector.tokens.new_admin(
                 arguments.label or "",

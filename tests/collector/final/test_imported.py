@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,16 @@ def finished(project: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     )  # fmt: skip
     assert code == 0
     return project
+
+
+def test_a_look_that_failed_is_left_out_and_counted(tmp_path: Path) -> None:
+    looked = Item("call", 1, name="Read", operation="read", arguments={"file_path": "a.py"}, output="x", failed=False)
+    missing = replace(looked, arguments={"file_path": "gone.py"}, output="no such file", failed=True)
+    session = session_at(unpack(SCENARIOS[0], tmp_path / "home").path)
+    read = ReadSession(items=(looked, missing), cli_version="1", left_out=0)
+    made = imported_session(session, read, consent={})
+    assert [each["payload"]["file_path"] for each in made.events if each["type"] == "navigation"] == ["a.py"]
+    assert "left out: 1 x Read that failed" in made.notes
 
 
 def test_what_cannot_be_rebuilt_of_a_tree_is_said(

@@ -206,6 +206,17 @@ def test_a_token_that_would_end_on_no_real_day_is_refused(
     assert not (project / ".pm-orchestrator" / "collector.sqlite").exists()
 
 
+def test_an_ingest_key_ends_with_its_days_and_has_no_role(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(project, []) as served:
+        trace_id = Capture(served).trace_id
+    key = said(capsys, "admin", "tokens", "new", "--trace", trace_id[:8], "--expires", "5")["token_id"]
+    rows = {row["token_id"]: row for row in said(capsys, "admin", "tokens", "list", "--all")["tokens"]}
+    assert rows[key]["expires_at"] is not None
+    for more in (["--role", "reviewer"], ["--developer", "dev-1"], ["--project", "shop"]):
+        assert main(["admin", "tokens", "new", "--trace", trace_id[:8], *more]) == 2
+        assert "--trace goes with none of" in capsys.readouterr().err
+
+
 def test_the_audit_tells_of_no_trace_that_never_was(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nothing = f"/traces/{'0' * 8}-0000-4000-8000-{'0' * 12}"
     with serving(project, []) as served:

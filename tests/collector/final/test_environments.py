@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from collector.handover.environments import programs
+from collector.handover.environments import instance_id, programs
 from collector.handover.sets import PROVEN, SetRequest, export_set
 from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
@@ -141,6 +141,20 @@ SPOKEN = {
     "CTRF": json.dumps({"results": {"tool": {"name": "t"}, "summary": {}, "tests": [
         {"name": "half", "status": "passed"}, {"name": "old", "status": "failed", "message": LONG}]}}),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("repo_id", "name"),
+    [
+        ("calc", "calc-5ec7edaf"),
+        ("example.org/shop/api", "example.org__shop__api-5ec7edaf"),
+        ("bash proj", "bash-proj-5ec7edaf"),
+        ("日本 zsh", "zsh-5ec7edaf"),
+        ("日本", "repository-5ec7edaf"),
+    ],
+)
+def test_a_row_s_id_may_name_an_image_and_a_file(repo_id: str, name: str) -> None:
+    assert instance_id(repo_id, "5ec7edaf-0000-4000-8000-000000000000") == name
 
 
 @pytest.mark.parametrize("form", SPOKEN)

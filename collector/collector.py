@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import nullcontext
@@ -369,7 +368,7 @@ class Collector:
     async def allow(self, access: Access, right: Right, trace_id: str | None = None, *, subject: str = "") -> None:
         """Let a call through; it is written down, as is a refused one; appends and metrics are not.
 
-        Who creates notes the new id.
+        Who creates notes the new id; of a trace that never was there is nothing to write down.
 
         Raises ForbiddenError: the role has no such right, or the trace is not among those of `access`.
         """
@@ -382,7 +381,9 @@ class Collector:
         except ForbiddenError:
             await self.note(f"{right} refused", trace_id or subject, access=access)
             raise
-        if right not in {"append", "create", "measure"}:
+        if right in {"append", "create", "measure"}:
+            return
+        if trace_id is None or access.trace_id is not None or await self.store.get_trace(trace_id) is not None:
             await self.note(right, trace_id or subject, access=access)
 
     async def note(self, action: str, subject: str, *, access: Access = ADMIN) -> None:
@@ -436,17 +437,14 @@ class Collector:
         return EventsPage(events, last if events and last < row.seq_last else None, row.seq_last)
 
     async def open_blob(self, blob_id: str, *, trace_id: str | None = None) -> OpenBlob:
-        """A blob to read; with `trace_id` only one of that trace (else NotFoundError)."""
+        """A blob to read, checked; with `trace_id` only one of that trace (else NotFoundError)."""
         if trace_id is not None:
             row = (await self.store.resolve_blobs(trace_id, [blob_id])).get(blob_id)
         else:
             row = await self.store.get_blob_row(blob_id)
         if row is None:
             raise NotFoundError(f"no blob {blob_id!r}")
-        data = await self.store.blob_data(row.blob_id)
-        if data is not None:
-            return OpenBlob(row, io.BytesIO(data))
-        return OpenBlob(row, await self.blobs.open(row.blob_id))
+        return OpenBlob(row, await self.contents.open(row.blob_id))
 
     def _map(self, trace_id: str) -> TraceMap:
         """The map by which patches and snapshots of an open trace are redacted alike."""

@@ -19,6 +19,7 @@ from tracer.errors import NotFoundError, UsageError
 _BELIEVED_S: Final = 2.0
 _MOST_BELIEVED: Final = 4096
 _LONGEST: Final = 200
+_MOST_DAYS: Final = 36_500
 _NEVER_MS: Final = 1 << 62
 
 
@@ -115,6 +116,20 @@ def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def check_days(days: int | None) -> None:
+    """Raise UsageError where a token cannot end after so many days."""
+    if days is not None and not 1 <= days <= _MOST_DAYS:
+        why = f"a token ends after 1 to {_MOST_DAYS:,} days, or never"
+        raise UsageError(
+            f"--expires {days} is no number of days to come", why=why, next_step="--expires 90, or leave it out"
+        )
+
+
+def _end_of(days: int | None) -> int | None:
+    check_days(days)
+    return None if days is None else now_epoch_ms() + days * 86_400_000
+
+
 class Tokens:
     """The tokens of one store."""
 
@@ -157,18 +172,18 @@ class Tokens:
         """Make a token of a role; its text is in the answer and nowhere else. It ends after `days`, None: never.
 
         Raises UsageError: a contributor without a developer, who would own everybody's traces or none; metrics of
-        some traces, which are not counted.
+        some traces, which are not counted; days that are none to come, or more than a hundred years.
         """
         if role == "metrics" and (developer or project):
             raise UsageError("a token for metrics is held to no developer or project", why="it opens no trace")
         if role == "contributor" and not developer:
             raise UsageError("a contributor's token needs --developer", why="it opens that developer's traces alone")
-        ends = None if days is None else now_epoch_ms() + days * 86_400_000
+        ends = _end_of(days)
         return await self._issue("admin", label, role=role, developer=developer, project=project, expires_at_ms=ends)
 
-    async def new_ingest(self, trace_id: str, label: str) -> Issued:
-        """Make a further ingest key for a trace."""
-        return await self._issue("ingest", label, trace_id=trace_id)
+    async def new_ingest(self, trace_id: str, label: str, *, days: int | None = None) -> Issued:
+        """Make a further ingest key for a trace; it ends as `new_admin` says."""
+        return await self._issue("ingest", label, trace_id=trace_id, expires_at_ms=_end_of(days))
 
     async def _issue(self, kind: Literal["admin", "ingest"], label: str, **held: Any) -> Issued:
         token, token_id = draw_token(kind), new_id()

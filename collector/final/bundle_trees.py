@@ -90,7 +90,7 @@ class CommitTree:
 class Trees:
     """The repository `git` that holds the bundles' objects, in `folder` (an empty one, the caller's to remove).
 
-    `commit` is the base; `lacks` says what its tree is without where the tree alone came, redacted.
+    `commit` is the base. Where its tree alone came, redacted, `lacks` says what it is without; `left_out` counts files.
     """
 
     def __init__(self, folder: Path, *, commit: str) -> None:
@@ -99,6 +99,7 @@ class Trees:
         self._made = ""
         self._has_base = False
         self.lacks = ""
+        self.left_out = 0
         try:
             sha256 = len(commit) != _SHA1_DIGITS
             self.git = scratch_repository(folder / "git", folder, sha256=sha256, stopper=Stopper())
@@ -133,9 +134,9 @@ class Trees:
         git.run("apply", "--cached", "--whitespace=nowarn", str(path))
         self._made = commit_of(git, git.line("write-tree"), "The base, redacted")
         data = path.read_bytes()
-        marks, left_out = len(PLACEHOLDER.findall(data)), left_out_of_tree(data)
-        if marks or left_out:
-            self.lacks = f"the base came as its tree alone (placeholders: {marks}, files left out: {left_out})"
+        marks, self.left_out = len(PLACEHOLDER.findall(data)), left_out_of_tree(data)
+        if marks or self.left_out:
+            self.lacks = f"the base came as its tree alone (placeholders: {marks}, files left out: {self.left_out})"
 
     def commit(self, sha: str, *, what: str) -> CommitTree:
         """The tree of a commit."""

@@ -12,10 +12,11 @@ from typing import Any, Final, Literal
 import orjson
 
 from collector.collector import Collector
-from collector.final.document import materialize
+from collector.final.document import BEGINNING, DOCUMENT_TYPE, materialize
 from collector.store.plan import named_blobs
 from collector.store.port import QaFact, TraceRow, TraceStore
 from tracer.clock import new_id, now_epoch_ms
+from tracer.errors import NotFoundError, TraceError
 
 Flag = Literal["store_raw_code", "store_terminal_output", "allow_llm_judge"]
 FLAGS: Final[Mapping[str, Flag]] = {
@@ -59,17 +60,38 @@ async def forget_withdrawn(collector: Collector, trace_id: str) -> None:
 async def _forget(collector: Collector, row: TraceRow, flags: Collection[str], metadata: dict[str, Any]) -> None:
     store, trace_id = collector.store, row.trace_id
     released = await covered(row, flags, store)
-    judged = next(
-        (fact.result["judge"] for fact in reversed(await store.qa_facts(trace_id)) if fact.step == "judge"), None
-    )
-    if "allow_llm_judge" in flags and judged is not None and "judge_skipped" not in judged["flags"]:
-        await store.append_qa_fact(trace_id, QaFact("judge", new_id(), now_epoch_ms(), {"judge": None}))
     await collector.narrow(trace_id, metadata, released=released)
+    if "allow_llm_judge" in flags:  # now that no text is held any more, which the results name
+        await _forget_scores(trace_id, store)
     if row.final_blob_id is not None:
         written = await materialize(trace_id, store=store, blobs=collector.blobs)
-        if written.blob_id != row.final_blob_id:
-            await collector.narrow(trace_id, metadata, released=[row.final_blob_id])
+        await collector.narrow(trace_id, metadata, released=await _superseded(collector, trace_id, written.blob_id))
     await collector.remove_released()
+
+
+async def _forget_scores(trace_id: str, store: TraceStore) -> None:
+    """Take what a judge came to out of the results, earlier ones too; that the judge was skipped stays."""
+    judged = [fact for fact in await store.qa_facts(trace_id) if fact.step == "judge"]
+    scored = [fact for fact in judged if fact.result["judge"] and "judge_skipped" not in fact.result["judge"]["flags"]]
+    if scored and scored[-1] is judged[-1]:
+        await store.append_qa_fact(trace_id, QaFact("judge", new_id(), now_epoch_ms(), {"judge": None}))
+    for fact in scored:
+        await store.replace_qa_result(trace_id, fact._replace(result={"judge": None}))
+
+
+async def _superseded(collector: Collector, trace_id: str, newest: str) -> set[str]:
+    """The final documents that a trace had before: each run of its checks that came to something else left one."""
+    found: set[str] = set()
+    for row in await collector.store.unnamed_blobs(trace_id):
+        if row.content_type == DOCUMENT_TYPE and row.blob_id != newest:
+            try:
+                with await collector.contents.open(row.blob_id) as file:
+                    if file.read(len(BEGINNING)) != BEGINNING:
+                        continue
+            except (NotFoundError, TraceError):  # whatever it was cannot be read any more
+                pass
+            found.add(row.blob_id)
+    return found
 
 
 async def covered(row: TraceRow, flags: Collection[str], store: TraceStore) -> set[str]:

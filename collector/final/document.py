@@ -70,6 +70,9 @@ def shown_qa(facts: Sequence[QaFact]) -> dict[str, Any] | None:
 
 INLINE_LIMIT: Final = 512 * 1024
 """Blobs of at most so many bytes are put into the document where it is asked for; longer ones stay by reference."""
+BEGINNING: Final = b'{"artifacts":{"blobs":['
+"""What every document begins with."""
+DOCUMENT_TYPE: Final = "application/json"
 _PAGE: Final = 1000
 _EVENT: Final[TypeAdapter[Event]] = TypeAdapter(Event)
 _SPOOL: Final = 8 << 20
@@ -98,7 +101,7 @@ async def document_chunks(
     """
     row = await stored_row(trace_id, store)
     frame = await document_frame(row, store, name_itself=name_itself)
-    yield b'{"artifacts":{"blobs":['
+    yield BEGINNING
     async for piece in _joined(_blob_pages(row, store, contents if inline else None)):
         yield piece
     yield b"]}"
@@ -153,7 +156,7 @@ async def materialize(trace_id: str, *, store: TraceStore, blobs: CollectorBlobs
         async with store.blob_gate():
             blob_id = await blobs.put_file(file)  # type: ignore[arg-type]  # a spooled file has every method of BinaryIO
             redaction = {"applied": False, "rules": []}
-            row = BlobRow(blob_id, blobs.get_uri(blob_id), "application/json", length, redaction)
+            row = BlobRow(blob_id, blobs.get_uri(blob_id), DOCUMENT_TYPE, length, redaction)
             await store.put_blob_row(row, trace_id=trace_id)
             await store.set_final_document(trace_id, blob_id)
     return FinalDocument(blob_id, length)

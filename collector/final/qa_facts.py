@@ -40,6 +40,7 @@ Step = Literal["schema", "checkout", "tests", "judge", "materialize"]
 STEPS: Final[tuple[Step, ...]] = ("schema", "checkout", "tests", "judge", "materialize")
 NOTES: Final = frozenset({"profile", "alternatives", "consent"})
 """Facts that are no check's result: QA profile and other right fixes that somebody gave, consent that was withdrawn."""
+_ASKING: Final = NOTES - {"consent"}
 _VERSION: Final = "1"
 
 
@@ -76,10 +77,16 @@ class StepFacts:
         return [fact for fact in self._facts if fact.step == step]
 
     @property
-    def is_tested(self) -> bool:
-        """Whether the tests have run, whatever they came to."""
-        parts = [fact.result.get("tests") for fact in self.all_of("tests")]
-        return any(part is not None and not part.get("not_testable") for part in parts)
+    def tested(self) -> dict[str, Any] | None:
+        """What the tests came to when they ran last; None where they never did."""
+        parts = [fact.result.get("tests") for fact in reversed(self.all_of("tests"))]
+        return next((part for part in parts if part is not None and not part.get("not_testable")), None)
+
+    def asks(self, now: Iterable[QaFact]) -> bool:
+        """Whether among the facts that there are `now` somebody asks for something that these do not hold."""
+        known = {(fact.step, fact.input_hash) for fact in self._facts}
+        new = [fact.step for fact in now if (fact.step, fact.input_hash) not in known]
+        return any(step in _ASKING or step.startswith("requested") for step in new)
 
     def asked_alone(self, step: Step) -> bool:
         """Whether somebody asked for this very step since its latest result."""

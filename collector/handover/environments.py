@@ -109,6 +109,12 @@ async def environment_of(row: TraceRow, folder: Path, *, store: TraceStore, cont
     )
 
 
+def instance_id(repo_id: str, trace_id: str) -> str:
+    """A name that may be an image's tag and a file's name."""
+    name = re.sub(r"[^\w.-]+", "-", repo_id.replace("/", "__"), flags=re.ASCII).strip("-.")
+    return f"{name or 'repository'}-{trace_id[:8]}"
+
+
 def _proven(row: TraceRow, qa: Qa | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     detail: Mapping[str, Any] = qa.tests.detail if qa is not None and qa.tests is not None else {}
     proof, profile = detail.get("proof") or {}, detail.get("profile") or {}
@@ -131,7 +137,7 @@ async def swebench_pieces(row: TraceRow, *, store: TraceStore, contents: Content
         made = await environment_of(row, Path(folder), store=store, contents=contents)
         base = str(row.metadata["repo"]["commit_base"])
         value = {
-            "instance_id": f"{str(row.metadata['repo']['repo_id']).replace('/', '__')}-{row.trace_id[:8]}",
+            "instance_id": instance_id(str(row.metadata["repo"]["repo_id"]), row.trace_id),
             "repo": row.metadata["repo"]["repo_id"],
             "base_commit": base,
             "environment_setup_commit": base,

@@ -32,7 +32,7 @@ from collector.store.port import TraceRow, TraceStore
 from tracer.capture.document import TRACE_VERSION
 from tracer.clock import short_token
 from tracer.durable import sync_folder
-from tracer.errors import ConflictError, NotFoundError, RecordError, UsageError
+from tracer.errors import ConflictError, LockedError, NotFoundError, RecordError, TraceError, UsageError
 from tracer.export.atif import ATIF_VERSION
 from tracer.export.pieces import Leaf
 from tracer.lock import FileLock
@@ -448,6 +448,11 @@ async def _made(trace_id: str, making: _Making, rows: Path) -> _Made:
         except LeakError as error:  # nothing of it leaves, and it keeps no other back
             places = "; ".join(error.why.splitlines()[:_PLACES])
             why = f"looks like it holds secrets: {places} ({error.next_step})"
+            return _Made(trace_id, redactor.redact_text(why)[0])
+        except (RecordError, LockedError):
+            raise
+        except (NotFoundError, TraceError) as error:  # damage of one trace keeps no other back either
+            why = f"cannot be read: {error.line} (pm capture verify {trace_id} names all that is damaged)"
             return _Made(trace_id, redactor.redact_text(why)[0])
     return _Made(trace_id, "", sketching.sketch(), await _entry(row, store, request))
 

@@ -238,7 +238,10 @@ class _Fold:
         elif item.operation == "shell" or "command" in arguments or "cmd" in arguments:
             self._command(item, arguments, who)
         elif item.operation in _READS or _first(arguments, (*_QUERIES, *_FROM_SESSION_PATHS)) is not None:
-            self._look(item, arguments, who)
+            if item.failed:  # in every export it would be done
+                self.left_out[f"{item.name} that failed"] += 1
+            else:
+                self._look(item, arguments, who)
         else:
             self.left_out[item.name] += 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -159,15 +159,6 @@ def remote_refusal(url: str, allowed: tuple[str, ...]) -> str:
     return f"the host {parts.hostname!r} is not on this server's list (qa.remotes)"
 
 
-def mirror_of(names: Iterable[str], mirrors: Sequence[str]) -> str:
-    """The address of the first of the operator's mirrors (`PATTERN=ADDRESS`) that is for one of these names."""
-    for entry in mirrors:
-        pattern, _, address = entry.partition("=")
-        if any(fnmatchcase(name, pattern) for name in names):
-            return address
-    return ""
-
-
 class _Head(NamedTuple):
     tree: str
     patch: str
@@ -292,6 +283,11 @@ class CodeStore:
             patch=patch,
             redacted=self._trees.lacks or ("something in the fix was replaced by redaction" if redacted else ""),
         )
+
+    @property
+    def left_out(self) -> int:
+        """How many files of the base did not come."""
+        return self._trees.left_out
 
     async def read_base(self, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
         """Those of the files that the base commit has."""

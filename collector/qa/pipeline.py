@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,28 +28,29 @@ from collector.final.trace_source import StoreSource
 from collector.judge.port import Judge
 from collector.judge.step import NO_JUDGE, prepared_step, verdict_of
 from collector.patches import PatchError, parse_patch
-from collector.qa.checkout import Checkout, CodeStore, SessionEnd, mirror_of, session_end
+from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
 from collector.qa.profiles import (
-    PROFILE_FILE,
     Plan,
     Refusal,
     Seen,
+    not_testable,
     plan_of,
     read_profile,
     recorded_profile,
     repository_profile,
+    seen_runs,
 )
-from collector.qa.runs import Progress, TestsStep, not_testable
+from collector.qa.runs import Progress, TestsStep
 from collector.qa.sandbox.choose import SandboxChooser
 from collector.qa.sandbox.owners import is_dead, owner_name, scratch_folder
 from collector.qa.sandbox.port import Sandbox
-from collector.qa.settings import QaSettings
+from collector.qa.settings import QaSettings, mirror_of
 from collector.store.port import QaFact, TraceRow, TraceStore
 from runner.checks.harness import is_harness
 from runner.gate.file_roles import is_test_file
 from runner.project_settings import package_scripts
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
-from tracer.capture.wire import Runner
+from tracer.capture.wire import PROFILE_FILE, Runner
 from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import (
     ConflictError,
@@ -107,9 +108,13 @@ async def run_qa(
         await run.judge(judge, no_judge)
         await forget_withdrawn(collector, trace_id)
         await run.materialize()
+        await forget_withdrawn(collector, trace_id)  # what was taken back while the document was written
         if run.trouble is not None and insist:
             raise run.trouble
         await collector.store.set_status(trace_id, "qa_failed" if run.trouble else "complete", expected=("qa_running",))
+        if facts.asks(await collector.store.qa_facts(trace_id)):  # of a trace that ended, a request makes it due itself
+            await collector.store.set_status(trace_id, "finalized", expected=("complete", "qa_failed"))
+            collector.due.set()
     progress(f"trace {trace_id}: {'checks could not be made' if run.trouble else 'complete'}")
     return fold_qa(await collector.store.qa_facts(trace_id)) or Qa()
 
@@ -288,11 +293,14 @@ class _Run:
         files = {}
         if not isinstance(source, Refusal):
             files = await code.read_base(str(repo["commit_base"]), (PROFILE_FILE, "package.json"))
-        origin, approved = await self._profile(files.get(PROFILE_FILE))
+        origin, approved = await self._profile(files.get(PROFILE_FILE), left_out=code.left_out)
         plan = self._asked
         if not isinstance(plan, Refusal):
             scripts = package_scripts(files.get("package.json", b""))
-            plan = plan_of(plan, self._settings.lists, scripts=scripts, approved=approved)
+            name = {"repository": PROFILE_FILE, "given": "the profile that was given"}.get(origin, "qa_profile")
+            plan = plan_of(plan, self._settings.lists, scripts=scripts, approved=approved, name=name)
+        if isinstance(plan, Plan):
+            plan = replace(plan, origin=origin)
         if isinstance(plan, Refusal):
             approve = "; an operator approves it: pm capture qa TRACE --profile recorded (or repository, or a file)"
             return plan._replace(detail=plan.detail + approve) if plan.reason == "policy" else plan
@@ -322,21 +330,27 @@ class _Run:
         self._progress(f"checkout: base from {source}, head from {checkout.patch}, {differ}")
         return _Prepared(plan, code, checkout)
 
-    async def _profile(self, repository: bytes | None) -> tuple[str, bool]:
-        """Settle how the trace is tested; where that comes from, and whether an operator approved it."""
+    async def _profile(self, repository: bytes | None, *, left_out: int) -> tuple[str, bool]:
+        """Settle how the trace is tested; where that comes from, and whether an operator approved it.
+
+        Whether the repository has a profile of its own is not known where files of its base were `left_out`.
+        """
+        missing = f"the base has no {PROFILE_FILE}"
+        if left_out:
+            missing = f"the base came without {PROFILE_FILE}, files left out: {left_out}"
         assigned = self._facts.note("profile") or {}
         origin = assigned.get("from", "")
         if not origin:
             self._asked = self._row.metadata.get("qa_profile")
             origin = "the trace" if self._asked else "repository" if repository is not None else "recorded"
         if origin == "repository":
-            missing = Refusal("profile", f"the base has no {PROFILE_FILE}")
-            self._asked = missing if repository is None else repository_profile(repository)
+            self._asked = Refusal("profile", missing) if repository is None else repository_profile(repository)
         elif origin == "recorded":
-            runs = await seen_runs(self._row.trace_id, self._collector.store)
+            runs = await runs_of(self._row.trace_id, self._collector.store)
             proposal = recorded_profile(runs)
             asked_for = assigned and Refusal("profile", "no test run was recorded")
             self._asked = proposal or asked_for or None
+            origin += f" ({missing})" if left_out and not assigned else ""
         elif origin == "given":
             self._asked = assigned["profile"]
         return origin, bool(assigned.get("approved"))
@@ -374,14 +388,22 @@ class _Run:
             report=report_text(Task.model_validate(self._row.metadata["task"])),
             progress=self._progress,
         )
-        await self._store("tests", key, {"tests": await step.run()})
+        await self._store("tests", key, {"tests": self._or_tested(await step.run())})
 
     async def _refused(self, refusal: Refusal) -> None:
         """Note why nothing is tested: a result like any other."""
         self._progress(f"tests: not testable: {refusal.reason}: {refusal.detail}")
         key = key_of("tests", list(refusal), self._facts.marker("tests"))
         if self._facts.done("tests", key) is None:
-            await self._store("tests", key, {"tests": not_testable(self._runner, refusal)})
+            await self._store("tests", key, {"tests": self._or_tested(not_testable(self._runner, refusal))})
+
+    def _or_tested(self, part: dict[str, Any]) -> dict[str, Any]:
+        """The part; where it is a refusal and the tests have run before, their result with the refusal beside it."""
+        tested = self._facts.tested
+        if not part.get("not_testable") or tested is None:
+            return part
+        refused = {"reason": part["not_testable"], "why": part["detail"].get("why", "")}
+        return {**tested, "detail": {**tested["detail"], "refused": refused}}
 
     async def _trouble(self, step: Step, refusal: Refusal, error: PmError) -> None:
         """Note that nothing could be tested, under a key of its own: the next run tries again.
@@ -390,7 +412,7 @@ class _Run:
         """
         self.trouble = error
         self._progress(f"{step}: {refusal.reason}: {refusal.detail}")
-        part = {} if self._facts.is_tested else {"tests": not_testable(self._runner, refusal)}
+        part = {} if self._facts.tested is not None else {"tests": not_testable(self._runner, refusal)}
         await self._store("tests", f"{key_of('tests', list(refusal))}:trouble-{now_epoch_ms()}", part)
 
     async def _store(self, step: Step, key: str, result: dict[str, Any]) -> None:
@@ -406,16 +428,13 @@ class _Run:
         return cleaned if isinstance(cleaned, dict) else result
 
 
-async def seen_runs(trace_id: str, store: TraceStore) -> list[Seen]:
+async def runs_of(trace_id: str, store: TraceStore) -> list[Seen]:
     """The session's own test runs."""
-    found, after = list[Seen](), 0
+    found, after = list[dict[str, Any]](), 0
     while page := await store.read_events(trace_id, after=after):
         after = page[-1].seq
-        for event in page:
-            if event.type == "test_run":
-                run = orjson.loads(event.payload)
-                found.append(Seen(str(run["command"]), run["runner"], bool(run["passed"])))
-    return found
+        found += [orjson.loads(event.body) for event in page if event.type in {"terminal_command", "test_run"}]
+    return list(seen_runs(found))
 
 
 async def assign_profile(
@@ -428,7 +447,7 @@ async def assign_profile(
     note: dict[str, Any] = (
         {"from": profile} if isinstance(profile, str) else {"from": "given", "profile": dict(profile)}
     )
-    refusal = read_profile(profile) if not isinstance(profile, str) else None
+    refusal = read_profile(profile, name="the profile that was given") if not isinstance(profile, str) else None
     if isinstance(refusal, Refusal):
         raise UsageError("the profile cannot be read", why=refusal.detail, next_step="docs/qa.md lists its keys")
     fact = QaFact("profile", new_id(), now_epoch_ms(), {**note, "approved": approved})

@@ -8,10 +8,11 @@ beginning cannot carry more behind a semicolon. A profile is assigned by somebod
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,13 +23,18 @@ from pydantic import JsonValue, ValidationError
 from collector.qa.sandbox.script import WORKSPACE
 from collector.recorder.command_lines import read_line
 from runner.checks.command_line import narrowed, plan_launch
-from tracer.capture.wire import QaProfile, Runner
+from tracer.capture.wire import PROFILE_FILE, QaProfile, Runner
+from tracer.redaction.cuts import beginning
+from tracer.redaction.marks import PLACEHOLDER
 
 REPORT_FOLDER: Final = ".pm-report"
-PROFILE_FILE: Final = ".pm-orchestrator/qa.toml"
 _REPORT: Final = f"{WORKSPACE}/{REPORT_FOLDER}/report"
 _SHELL: Final = re.compile(r"[;&|<>$`\\\n\r\0(){}*?!#~\[\]]")
 _PATTERN: Final = re.compile(r"[\w.*?/-]+")
+# A folder below the workspace, and a line that begins with a change to it: what follows is checked by itself.
+_PART: Final = r"(?!\.\.?(?:/|\s|\Z))[\w.][\w.-]*"
+_FOLDER: Final = re.compile(rf"{_PART}(?:/{_PART})*")
+_CHANGING: Final = re.compile(rf"cd ({_FOLDER.pattern}) && ")
 _WRAPPING: Final = 3  # words before a test's own that are taken for a wrapper of it: `uv run pytest`
 
 
@@ -37,6 +43,12 @@ class Refusal(NamedTuple):
 
     reason: str
     detail: str
+
+
+def not_testable(runner: str, refusal: Refusal, *, detail: Mapping[str, JsonValue] | None = None) -> dict[str, Any]:
+    """The `qa.tests` of a trace whose tests could not be run."""
+    told: dict[str, JsonValue] = {**(detail or {}), "why": beginning(refusal.detail, 2000)}
+    return {"runner": runner, "final_passed": None, "not_testable": refusal.reason, "detail": told}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +67,8 @@ class Plan:
     """What is run: `commands` as they were asked for, `command` as it is started.
 
     `told_by_output`: tests are named in the output. `reporting`: the runner is known, so that every run must report.
-    `setup` is run once for the same lock files. `scripts` are those of package.json at the base.
+    `setup` is run once for the same lock files. `scripts` are those of package.json at the base. `origin` says whose
+    profile it is.
     """
 
     runner: Runner
@@ -73,6 +86,7 @@ class Plan:
     told_by_output: bool = False
     reporting: bool = False
     scripts: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
 
     @property
     def shown(self) -> str:
@@ -92,6 +106,7 @@ class Plan:
     def as_json(self) -> dict[str, JsonValue]:
         """For the record, and for who sets up the same environment elsewhere."""
         return {
+            "from": self.origin,
             "image": self.image,
             "commands": list(self.commands),
             "setup": [shlex.join(words) for words in self.setup],
@@ -105,17 +120,26 @@ class Plan:
 
 def steering_of(commands: Sequence[str]) -> frozenset[str]:
     """As `Plan.steering`, of commands alone."""
-    words = [word for text in commands for word in text.split()]
-    make = ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
-    package = ("package.json",) if not {"npm", "npx", "yarn", "pnpm"}.isdisjoint(words) else ()
-    return frozenset((*(word.removeprefix("./") for word in words), *make, *package))
+    found: set[str] = set()
+    for folder, rest in map(_apart, commands):
+        words = rest.split()
+        make = ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
+        package = ("package.json",) if not {"npm", "npx", "yarn", "pnpm"}.isdisjoint(words) else ()
+        for name in (*(word.removeprefix("./") for word in words), *make, *package):
+            found |= {name, f"{folder}/{name}"} if folder else {name}
+    return frozenset(found)
 
 
 def alone(
     commands: Sequence[str], files: Sequence[str], *, scripts: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The commands for these test files alone, and how they are started; None where no runner can be told."""
-    texts = [text for each in commands if (text := narrowed(each, files, scripts=scripts)) is not None]
+    texts: list[str] = []
+    for folder, rest in map(_apart, commands):
+        within = f"{folder}/" if folder else ""
+        below = [path.removeprefix(within) for path in files if path.startswith(within)]
+        text = narrowed(rest, below, scripts={} if folder else scripts)
+        texts += [_in_folder(folder, text)] if text is not None else []
     return (tuple(texts), _started(texts, scripts).command) if texts else None
 
 
@@ -126,11 +150,29 @@ _USUAL: Final[Mapping[Any, Mapping[str, Any]]] = tomllib.loads(
 
 
 class Seen(NamedTuple):
-    """A test run of the session: its command line, the runner it was taken for, whether it passed."""
+    """A test run of the session: its command line, the runner it was taken for, whether it passed.
+
+    `cwd` is the folder it was started in, `root` the workspace's.
+    """
 
     command: str
     runner: Runner
     passed: bool
+    cwd: str = ""
+    root: str = ""
+
+
+def seen_runs(events: Iterable[Mapping[str, Any]]) -> Iterator[Seen]:
+    """The test runs among a session's events; where each was started its command tells."""
+    folders: dict[str, str] = {}
+    for event in events:
+        payload, context = event["payload"], event.get("context") or {}
+        if event["type"] == "terminal_command":
+            folders[event["event_id"]] = str(payload.get("cwd") or "")
+        elif event["type"] == "test_run":
+            cwd = folders.get(str(context.get("parent_event_id")), "")
+            root = str(context.get("workspace_root") or "")
+            yield Seen(str(payload["command"]), payload["runner"], bool(payload["passed"]), cwd, root)
 
 
 def recorded_profile(runs: Sequence[Seen]) -> dict[str, Any] | None:
@@ -142,8 +184,10 @@ def recorded_profile(runs: Sequence[Seen]) -> dict[str, Any] | None:
         words = test.words if test is not None else tuple(run.command.split())
         plain = _SHELL.search(run.command) is None and len(run.command.split()) <= len(words) + _WRAPPING
         if plain or test is not None:
-            program = f"{run.runner} {words[0].rpartition('/')[2]}"
-            found.append((program, run.command.strip() if plain else shlex.join(words), run))
+            folder = _folder_of(run, test.entered if test is not None else ())
+            program = f"{run.runner} {words[0].rpartition('/')[2]} {folder}"
+            text = run.command.strip() if plain or test is None else shlex.join(test.started)
+            found.append((program, _in_folder(folder, text), run))
             known |= {program} if test is not None or run.runner != "custom" else set()
     found = [each for each in found if each[0] in known] or found
     chosen = [each for each in found if each[2].passed] or [each for each in found if each[0] == found[-1][0]]
@@ -160,13 +204,41 @@ def recorded_profile(runs: Sequence[Seen]) -> dict[str, Any] | None:
     }
 
 
-def repository_profile(data: bytes) -> dict[str, Any] | Refusal:
-    """The `[qa]` table of a repository's qa.toml."""
+def _folder_of(run: Seen, entered: Sequence[str]) -> str:
+    """The folder of the workspace that the tests ran in; empty: its root, or nobody can tell."""
+    at = run.cwd or run.root
+    for folder in entered:
+        if run.root and f"{folder}/".startswith(f"{run.root}/"):
+            at = folder
+        elif folder.startswith(("~", "-")) or "$" in folder:
+            return ""
+        else:
+            at = posixpath.normpath(posixpath.join(at, folder))
+    inside = at.removeprefix(f"{run.root}/") if run.root else at
+    return inside if _FOLDER.fullmatch(inside) else ""
+
+
+def _in_folder(folder: str, text: str) -> str:
+    return f"cd {folder} && {text}" if folder else text
+
+
+def _apart(text: str) -> tuple[str, str]:
+    """The folder of the workspace that a command line changes to first (empty: none), and the rest of it."""
+    found = _CHANGING.match(text)
+    return (found[1], text[found.end() :]) if found is not None else ("", text)
+
+
+def repository_profile(data: bytes, *, name: str = PROFILE_FILE) -> dict[str, Any] | Refusal:
+    """The `[qa]` table of a repository's qa.toml, or of another file."""
     try:
         table = tomllib.loads(data.decode("utf-8")).get("qa")
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return Refusal("profile", f"{PROFILE_FILE} cannot be read: {error}")
-    return table if isinstance(table, dict) else Refusal("profile", f"{PROFILE_FILE} has no [qa] table")
+        return Refusal("profile", f"{name} cannot be read: {error}")
+    if not isinstance(table, dict):
+        return Refusal("profile", f"{name} has no [qa] table")
+    if PLACEHOLDER.search(repr(table).encode()):
+        return Refusal("redacted", f"something in {name} was replaced by redaction")
+    return table
 
 
 def profile_text(profile: Mapping[str, Any]) -> str:
@@ -186,13 +258,19 @@ def normal_image(name: str) -> str:
 
 
 def plan_of(
-    asked: Any, lists: AllowLists, *, scripts: Mapping[str, str] | None = None, approved: bool = False
+    asked: Any,
+    lists: AllowLists,
+    *,
+    scripts: Mapping[str, str] | None = None,
+    approved: bool = False,
+    name: str = "qa_profile",
 ) -> Plan | Refusal:
     """What is run for the `qa_profile` of a trace (a name, an object, or None for pytest).
 
-    What an operator has `approved` needs to be on no list. `scripts` are those of package.json.
+    What an operator has `approved` needs to be on no list. `scripts` are those of package.json. `name` is what the
+    profile is called where it cannot be read.
     """
-    profile = read_profile(asked)
+    profile = read_profile(asked, name=name)
     if isinstance(profile, Refusal):
         return profile
     usual = _USUAL[profile.runner]
@@ -217,7 +295,8 @@ def plan_of(
         ready[phase] = tuple(words for words in found if words is not None)
     if profile.network and not lists.build_network:
         return Refusal("policy", "the build asks for the network, and this server gives it none (qa.build_network)")
-    reports = (*profile.reports, *usual["reports"])
+    reports = [*profile.reports, *usual["reports"]]
+    reports += [f"{folder}/{report}" for folder, _ in map(_apart, texts) if folder for report in reports]
     bad = next((report for report in reports if _PATTERN.fullmatch(report) is None or ".." in report), None)
     if bad is not None:
         return Refusal("policy", f"{bad!r} is no place for a report")
@@ -245,7 +324,7 @@ def _image_runner(profile: QaProfile, text: str) -> Runner:
     """Whose default image holds the program that a custom command starts."""
     if profile.runner != "custom":
         return profile.runner
-    words = text.split()
+    words = _apart(text)[1].split()
     return next((runner for runner, usual in _USUAL.items() if words[0] in usual["starts"]), "custom")
 
 
@@ -284,7 +363,7 @@ def _image_pattern(entry: str) -> str:
     return full.removesuffix(":latest") if "*" in entry and not entry.endswith(":latest") else full
 
 
-def read_profile(asked: Any) -> QaProfile | Refusal:
+def read_profile(asked: Any, *, name: str = "qa_profile") -> QaProfile | Refusal:
     """A profile as it was asked for: a runner's name, an object, or None for pytest."""
     if asked is None:
         return QaProfile(runner="pytest")
@@ -293,11 +372,14 @@ def read_profile(asked: Any) -> QaProfile | Refusal:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        return Refusal("profile", f"qa_profile cannot be read: {place}: {first['msg']}")
+        return Refusal("profile", f"{name} cannot be read: {place}: {first['msg']}")
 
 
 def _allowed(text: str, allowed: Sequence[str]) -> tuple[str, ...] | None:
     """The words to run; None where no entry allows them."""
+    folder, rest = _apart(text.strip())
+    if folder and _SHELL.search(rest) is None and _allowed(rest, allowed) is not None:
+        return ("sh", "-c", text)
     text = text.strip()
     if _SHELL.search(text) is None:
         try:

@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from collector.qa.checkout import Checkout, CodeStore
 from collector.qa.dependencies import KeptLayers, lay_over, layer_key, pins_dependencies
-from collector.qa.profiles import Plan, Refusal
+from collector.qa.profiles import Plan, Refusal, not_testable
 from collector.qa.proof import Proof, Run, are_several, prove, told_by_report
 from collector.qa.sandbox.port import Job, Outcome, Sandbox
 from collector.qa.sandbox.script import WORKSPACE
@@ -33,7 +33,6 @@ from runner.checks.reports import Reading, TestReport
 from runner.gate.criterion import ChangedFile
 from tracer.clock import new_id, now_epoch_ms
 from tracer.errors import SandboxError
-from tracer.redaction.cuts import beginning
 
 Phase = Literal["base", "head"]
 Progress = Callable[[str], None]
@@ -55,12 +54,6 @@ class _Ran(NamedTuple):
     note: dict[str, JsonValue]
     run: Run
     outcome: Outcome
-
-
-def not_testable(runner: str, refusal: Refusal, *, detail: Mapping[str, JsonValue] | None = None) -> dict[str, Any]:
-    """The `qa.tests` of a trace whose tests could not be run."""
-    told: dict[str, JsonValue] = {**(detail or {}), "why": beginning(refusal.detail, 2000)}
-    return {"runner": runner, "final_passed": None, "not_testable": refusal.reason, "detail": told}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -84,3 +85,12 @@ def qa_settings(settings: Settings, *, cache: Path | None = None) -> QaSettings:
         build_proxy=str(settings.get("qa.build_proxy") or ""),
         layers=KeptLayers(cache, most_bytes=int(settings.get("qa.cache_mb")) * _MB) if cache is not None else None,
     )
+
+
+def mirror_of(names: Iterable[str], mirrors: Sequence[str]) -> str:
+    """The address of the first of the operator's mirrors (`PATTERN=ADDRESS`) that is for one of these names."""
+    for entry in mirrors:
+        pattern, _, address = entry.partition("=")
+        if any(fnmatchcase(name, pattern) for name in names):
+            return address
+    return ""

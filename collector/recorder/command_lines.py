@@ -39,6 +39,7 @@ _FIRST_GOAL: Final = re.compile(
 )
 _PREFIXES: Final[Mapping[str, int]] = _WORDS["prefixes"]
 _RUNNING: Final[Mapping[str, str]] = _WORDS["running"]
+_FINDERS: Final = frozenset((*_WORDS["finders"], *_RUNNING))
 _CUSTOM: Final = frozenset(_WORDS["custom"])
 _TEST_WORDS: Final = frozenset(_WORDS["test_words"])
 _CUSTOM_SUBCOMMANDS: Final = _table("subcommands")
@@ -58,7 +59,11 @@ _OURS: Final = frozenset(_WORDS["ours"])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestCommand:
-    """A test run within a line. `standing` says how its exit code shows; `place` is its place in the last pipe."""
+    """A test run within a line. `standing` says how its exit code shows; `place` is its place in the last pipe.
+
+    `entered` are the folders that the line changes to before it, as they are written; `started` are its words with
+    what finds its program (`npx`, `uv run`).
+    """
 
     __test__ = False  # not a pytest class
 
@@ -66,6 +71,8 @@ class TestCommand:
     words: tuple[str, ...]
     standing: Standing
     place: int = 0
+    entered: tuple[str, ...] = ()
+    started: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +102,11 @@ def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program,
         ours=not others,
         commits=any(_may_commit(words) for words in others),
     )
-    for words, standing, place in commands:
+    entered: list[tuple[tuple[int, ...], str]] = []
+    for words, standing, place, shells, whole in commands:
         base, rest = _base(words), words[1:]
+        if base in {"cd", "pushd"}:
+            entered.append((shells, next((word for word in rest if word != "--"), "~")))
         runner = _runner_named(base, _without_values(base, rest, _BEFORE))
         if runner is not None and not _NO_RUN[runner].isdisjoint(rest):
             runner = None
@@ -105,7 +115,11 @@ def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program,
             if any(read_line(inside(base, target), inside=inside, depth=depth + 1).test for target in targets):
                 runner = _HOLDERS[base]
         if runner and found.test is None:
-            test = TestCommand(runner=runner, words=tuple(words), standing=standing, place=place)
+            folders = tuple(folder for within, folder in entered if shells[: len(within)] == within)
+            started = _with_finder(whole, words)
+            test = TestCommand(
+                runner=runner, words=tuple(words), standing=standing, place=place, entered=folders, started=started
+            )
             found = replace(found, test=test)
         if base in _DEBUGGERS or (base.startswith("python") and rest[:2] in (["-m", "pdb"], ["-m", "ipdb"])):
             found = replace(found, debugger=" ".join(words))
@@ -231,8 +245,11 @@ def _without_values(base: str, rest: Sequence[str], table: Mapping[str, frozense
     return [word for at, word in enumerate(rest) if at == 0 or rest[at - 1] not in options]
 
 
-def _commands(text: str) -> Iterator[tuple[list[str], Standing, int]]:
-    """Every simple command of the line, outside substitutions: words without prefixes, standing, place in its pipe."""
+def _commands(text: str) -> Iterator[tuple[list[str], Standing, int, tuple[int, ...], list[str]]]:
+    """Every simple command of the line, outside substitutions: words without prefixes, standing, place in its pipe.
+
+    Then come the subshells around it, outermost first, and its words with all prefixes.
+    """
     from runner.gate.languages import by_name  # 10 ms for both, with the first command
     from runner.gate.source import parse
 
@@ -253,9 +270,25 @@ def _commands(text: str) -> Iterator[tuple[list[str], Standing, int]]:
             continue
         waiting.extend(reversed(node.named_children))
     for node in found:
-        words = _unwrapped(_words(node, original))
+        whole = _words(node, original)
+        words = _unwrapped(whole)
         if words:
-            yield words, *_standing(node, last, original)
+            yield words, *_standing(node, last, original), _shells_around(node), whole
+
+
+def _with_finder(whole: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """The words with the prefix by which the program is found."""
+    before = whole[: len(whole) - len(words)]
+    at = next((at for at, word in enumerate(before) if _base([word]) in _FINDERS), len(before))
+    return tuple(whole[at:]) if at < len(before) else tuple(words)
+
+
+def _shells_around(node: Any) -> tuple[int, ...]:
+    found: list[int] = []
+    while (node := node.parent) is not None:
+        if node.type == "subshell":
+            found.append(node.start_byte)
+    return tuple(reversed(found))
 
 
 def _words(node: Any, original: bytes) -> list[str]:

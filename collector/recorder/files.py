@@ -18,7 +18,9 @@ from collector.client.spool import Draft
 from collector.patches import make_patch, tree_patch
 from runner.workspace.git.repository import Git, GitError, parse_batch, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of, text_of
+from tracer.capture.wire import PROFILE_FILE
 from tracer.redaction.marks import MARKER
+from tracer.statedir import STATE_DIR_NAME
 from tracer.unified_diff import quoted
 
 PLAIN: Final = "100644"
@@ -234,7 +236,7 @@ class FileTracker:
                 if known and int(length) <= self.limit:
                     listed.append((path, mode, object_id))
                     size += int(length)
-                else:
+                elif path == PROFILE_FILE or not path.startswith(f"{STATE_DIR_NAME}/"):  # its settings are no code
                     left_out += 1
             if size > _LARGEST_TREE:
                 return None

@@ -10,30 +10,39 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tracer.capture.wire import PROFILE_FILE
+from tracer.statedir import STATE_DIR_NAME
+
 # Version control, what tools make for themselves, and what editors write beside a file while they save it.
 LEFT_OUT: Final = (
     ".git", ".hg", ".svn", ".jj", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox",
     ".nox", ".venv", "node_modules", ".gradle", ".terraform", ".DS_Store", ".coverage", ".coverage.*",
     "*.pyc", "*.swp", "*.swo", "*.swx", "*~", "4913", ".#*", "#*#", "*.tmp", ".*.tmp.*", ".goutputstream-*", "*.orig",
-    ".pm-orchestrator",
+    STATE_DIR_NAME,
 )  # fmt: skip
 _DEBOUNCE_MS: Final = 250
 _STEP_MS: Final = 50
 
 
 def left_out_by(patterns: Iterable[str], *, top: Path, state_root: Path) -> Callable[[str], bool]:
-    """Whether a path (relative to `top`) is never recorded: a pattern fits one of its names, or the whole of it."""
-    wanted = (*LEFT_OUT, *patterns)
+    """Whether a path (relative to `top`) is never recorded: a pattern fits one of its names, or the whole of it.
+
+    The repository's own profile is recorded, although it lies in the state directory: captures are tested by it.
+    """
+    chosen = tuple(patterns)
+    wanted = (*LEFT_OUT, *chosen)
     try:
         state = os.path.relpath(os.path.realpath(state_root), os.path.realpath(top))
     except ValueError:
         state = ".."
 
     def left_out(path: str) -> bool:
-        if path == state or path.startswith(state + "/"):
+        profile = path == PROFILE_FILE
+        if not profile and (path == state or path.startswith(state + "/")):
             return True
         names = path.split("/")
-        return any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted for name in (*names, path))
+        fitting = chosen if profile else wanted
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in fitting for name in (*names, path))
 
     return left_out
 

@@ -160,17 +160,19 @@ class StoredContents:
         self._blobs = blobs
 
     async def read(self, blob_id: str) -> bytes:
-        data = await self._store.blob_data(blob_id)
-        if data is not None:
-            if blob_id_of(data) != blob_id:
-                raise TraceError(f"blob {blob_id!r} is damaged", why="its bytes have another sha256")
-            return data
-        return await self._blobs.read(blob_id)
+        data = await self._held(blob_id)
+        return await self._blobs.read(blob_id) if data is None else data
 
     async def open(self, blob_id: str) -> BinaryIO:
-        if await self._store.blob_data(blob_id) is not None:
-            return io.BytesIO(await self.read(blob_id))
-        return await self._blobs.open(blob_id)
+        data = await self._held(blob_id)
+        return await self._blobs.open(blob_id) if data is None else io.BytesIO(data)
+
+    async def _held(self, blob_id: str) -> bytes | None:
+        """What the database itself holds, checked."""
+        data = await self._store.blob_data(blob_id)
+        if data is not None and blob_id_of(data) != blob_id:
+            raise TraceError(f"blob {blob_id!r} is damaged", why="its bytes have another sha256")
+        return data
 
 
 GRACE_MS: Final = 24 * 3_600_000

@@ -230,7 +230,8 @@ class TraceStore(Protocol):
     ) -> AppendResult:
         """Append a batch, all or nothing, durable on return.
 
-        An event that is there with the same `identity` is a duplicate and harmless. `references` are blobs that the
+        An event that is there with the same `identity` is a duplicate and harmless: it changes nothing, but a blob that
+        comes with it and is here with other bytes (`db:`) is put right. `references` are blobs that the
         events name and that were stored before; `skew_ms` is one measurement of client clock minus server clock.
 
         Raises `EventConflictError` (id or seq taken by other content), `ConflictError` (trace not open),
@@ -249,6 +250,10 @@ class TraceStore(Protocol):
         """Store a result and own its blobs (`*_blob_id`); False: (`step`, `input_hash`) has one, which stays."""
         ...
 
+    async def replace_qa_result(self, trace_id: str, fact: QaFact) -> None:
+        """Put `fact.result` in the place of what its (`step`, `input_hash`) left: consent to that was taken back."""
+        ...
+
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
         """The trace's results in the order they were stored."""
         ...
@@ -261,7 +266,8 @@ class TraceStore(Protocol):
         """Note a blob that is stored (or, with `data`, store it here).
 
         With `trace_id` it belongs to that trace; with `submitted_id` the trace's events may call it by that name (the
-        id of what was sent, before redaction). Without a trace it is garbage until something names it.
+        id of what was sent, before redaction). Without a trace it is garbage until something names it. What is here
+        with other bytes than `data` is put right.
         """
         ...
 
@@ -279,6 +285,10 @@ class TraceStore(Protocol):
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
         """Blobs that events, final state or checks name (not the final document's), by id, with an id > `after`."""
+        ...
+
+    async def unnamed_blobs(self, trace_id: str) -> tuple[BlobRow, ...]:
+        """Blobs of the trace that nothing names: its final documents, uploads, what a check has yet to name."""
         ...
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:

@@ -97,6 +97,35 @@ def test_of_many_captures_one_that_another_process_checks_holds_up_no_other(proj
     assert {each["trace_id"] for each in json.loads(ran.out)["captures"]} == {made[0], made[2]}
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[tests]\n", "own.toml has no [qa] table"),
+        ("[qa\n", "own.toml cannot be read: "),
+        ('[qa]\nrunner = "rake"\n', "own.toml cannot be read: runner: "),
+        (
+            '[qa]\nrunner = "custom"\ncommand = "a"\ncommands = ["b"]\n',
+            "own.toml cannot be read: commands: it and command exclude each other: name all in commands",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_profile_s_file_names_that_file(project: Path, text: str, why: str) -> None:
+    (project / "own.toml").write_text(text)
+    ran = pm("capture", "qa", "--profile", "own.toml", cwd=project, **_ENVIRON)
+    assert ran.code == 2
+    assert why in ran.err
+    assert "qa.toml" not in ran.err.replace("own.toml", "")
+
+
+def test_a_profile_that_was_not_taken_is_told_beside_the_verdict(project: Path) -> None:
+    _captured(project)
+    assert pm("capture", "qa", cwd=project, **_ENVIRON).code == 0
+    (project / "own.toml").write_text('[qa]\nrunner = "custom"\ncommand = "sh ./run.sh"\nbuild = ["false"]\n')
+    ran = pm("capture", "qa", "--profile", "own.toml", cwd=project, **_ENVIRON)
+    assert "tests   proven" in ran.out
+    assert "        a later profile was not taken: build_failed" in ran.out.splitlines()
+
+
 def test_a_capture_that_is_not_there_ends_with_exit_code_7(project: Path) -> None:
     assert pm("capture", "qa", "ffffffff", cwd=project, **_ENVIRON).code == 7
 

@@ -266,6 +266,21 @@ def test_no_command_shows_a_database_s_password(project: Path) -> None:
     assert address in (project / ".pm-orchestrator/config.local.toml").read_text()
 
 
+def test_a_mirror_without_an_address_is_refused(project: Path) -> None:
+    for value in ("bogus", "=/srv/shop.git", "shop="):
+        ran = pm("config", "set", "qa.mirrors", value, cwd=project)
+        assert (ran.code, "PATTERN=ADDRESS" in ran.err) == (3, True), value
+    assert pm("config", "set", "qa.mirrors", "shop*=/srv/a b.git,task:7=https://x.example/y", cwd=project).code == 0
+
+
+@pytest.mark.parametrize("user", ["pm@", "pm:@", ""])
+def test_a_database_without_a_password_is_shown_as_it_is(project: Path, user: str) -> None:
+    address = f"postgresql://{user}/pm?host=/run/postgresql&sslpassword="
+    said = pm("config", "set", "collector.database", address, cwd=project)
+    assert "password is kept" not in said.err
+    assert address in said.out
+
+
 def test_a_mistyped_variable_is_told_and_every_one_of_ours_is_none(project: Path) -> None:
     ran = pm("config", "validate", cwd=project, PM_SERVICE_METRIX="true")
     assert "PM_SERVICE_METRIX is no variable of pm; did you mean PM_SERVICE_METRICS?" in ran.err

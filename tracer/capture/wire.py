@@ -6,15 +6,18 @@ The models describe the shape for clients and for the published schema; the coll
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from tracer.capture.document import Developer, Environment, Repo, StoreMode, Task
 from tracer.capture.events import Actor, Context, EventType
 from tracer.capture.fields import BlobId, Closed, GitSha, Millis, Name, Seq, Text, Uuid, Whole
 
 Runner = Literal["pytest", "go test", "npm test", "make test", "custom"]
+PROFILE_FILE: Final = ".pm-orchestrator/qa.toml"
+"""Where a repository says how it is tested."""
 
 
 class QaProfile(Closed):
@@ -37,6 +40,13 @@ class QaProfile(Closed):
     """Whether the build phase asks for the network; the test phase never has it."""
     reports: list[Name] = Field(default_factory=list, max_length=20)
     """Where the command leaves JUnit reports: names or globs relative to the repository."""
+
+    @field_validator("commands")
+    @classmethod
+    def _one_way(cls, commands: list[str], told: ValidationInfo) -> list[str]:
+        if commands and told.data.get("command") is not None:
+            raise PydanticCustomError("profile_commands", "it and command exclude each other: name all in commands")
+        return commands
 
 
 def inline_name(field: str) -> str:

@@ -69,11 +69,14 @@ class Outputs:
             self._kept.setdefault(owner, bytearray()).extend(_KEPT.pack(digest, event.ts_ms, output.is_truncated))
 
     def tells(self, event: Event) -> bool:
-        """Whether a command tells this already: that it ran tests, looked at a file or started a debugger."""
+        """Whether a command tells this already: that it ran tests, looked at a file or started a debugger.
+
+        What an editor tells while a command runs (the one that started it, often) is no word of that command.
+        """
         if isinstance(event, TestRunEvent):
             return event.context.parent_event_id in self.tests
         about = isinstance(event, NavigationEvent | DebugActionEvent)
-        return about and event.context.correlation_id in self._commands
+        return about and event.actor.kind != "ide" and event.context.correlation_id in self._commands
 
     def of(self, seq: int) -> Iterator[Printed]:
         """What the command with that `seq` printed, in order."""

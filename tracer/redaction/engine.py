@@ -343,7 +343,7 @@ class ProjectRedactor:
     truncate: bool = True
 
     def with_paths(self) -> ProjectRedactor:
-        """The same redactor for agentic traces, captures and exports: absolute paths become relative to their roots."""
+        """The same redactor for agentic traces, captures and exports: paths are told from project and home."""
         return replace(self, rewrite_paths=True)
 
     def untruncated(self) -> ProjectRedactor:

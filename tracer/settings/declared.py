@@ -16,6 +16,7 @@ FORMS: dict[str, tuple[str, str]] = {
     "web": (r"https?://[^\s/@?#]+/?", "an address such as https://pm.example.org"),
     "address": (rf"{_IP}|\*", "an IP address or a network such as 10.0.0.0/8"),
     "database": (r"postgres(ql)?://\S+|(?!.*://).+", "a SQLite file or a postgresql:// address"),
+    "mirror": (r"[^=\s]+=\S.*", "PATTERN=ADDRESS, such as example.org/shop*=/srv/mirrors/shop.git"),
     "blobs": (r"s3://[^\s/?#]+(/[^\s?#]*)?|(?!.*://).+", "a folder or s3://BUCKET/PREFIX"),
 }
 """What a text (each of a list) must look like as a whole: a regular expression, and the words for it."""
@@ -360,6 +361,7 @@ _QA: tuple[Setting, ...] = (
         "where base commits come from that no bundle brings: PATTERN=ADDRESS, by repo_id or task:ID; a folder or https",
         (),
         guarded=True,
+        form="mirror",
     ),
     Setting("qa.repeats", "integer", "runs of the tests on the base and on the fix", 3, minimum=1),
     Setting("qa.trials", "integer", "faults planted into a proven fix, to see whether its tests notice", 10, minimum=0),

@@ -19,8 +19,8 @@ _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", 
 WHERE_KEYS_GO = "export it in the environment, or name a file in anthropic.key_file (mode 0600)"
 _SECRET_STARTS = ("sk-", "ghp_", "github_pat_", "glpat-", "AIza", "xoxb-", "xoxp-", "AKIA", "-----BEGIN")
 
-# Up to the last @: an unquoted one may stand in the password.
-_PASSWORD = re.compile(r"(://[^\s/@:]*:)\S*(?=@)|([?&]\w*password=)[^\s&]*")
+# Up to the last @: an unquoted one may stand in the password. An empty one is none.
+_PASSWORD = re.compile(r"(://[^\s/@:]*:)(?!@[^\s@]*(?:\s|\Z))\S+(?=@)|([?&]\w*password=)[^\s&]+")
 
 
 def secret_looking(value: Any) -> bool:

@@ -73,6 +73,7 @@ _BLOBS: Final = """
     SELECT b.blob_id, b.storage_uri, t.content_type, b.byte_len, t.redaction_json FROM trace_blobs AS t
     JOIN blobs AS b ON b.blob_id = t.blob_id
     WHERE t.trace_id = %s AND t.used AND t.blob_id > %s ORDER BY t.blob_id LIMIT %s"""
+_UNNAMED: Final = _BLOBS.replace("t.used", "NOT t.used")
 _TOKENS: Final = (
     "SELECT token_id, kind, token_hash, trace_id::text, label, created_at_ms, revoked_at_ms, role, developer,"
     " project, expires_at_ms FROM tokens"
@@ -295,6 +296,9 @@ class PostgresStore:
         named = named_blobs(fact.result)
         return await self._write(lambda c: write.put_fact(c, trace_id, fact, named, now))
 
+    async def replace_qa_result(self, trace_id: str, fact: QaFact) -> None:
+        await self._write(lambda c: write.replace_result(c, trace_id, fact))
+
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
         query: Final = "SELECT step, input_hash, ts_ms, result_json FROM qa_facts WHERE trace_id = %s ORDER BY number"
         return tuple(QaFact(*row) for row in await self._rows(query, trace_id))
@@ -325,6 +329,9 @@ class PostgresStore:
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
         return tuple(BlobRow(*row) for row in await self._rows(_BLOBS, trace_id, after, limit))
+
+    async def unnamed_blobs(self, trace_id: str) -> tuple[BlobRow, ...]:
+        return tuple(BlobRow(*row) for row in await self._rows(_UNNAMED, trace_id, "", None))
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
         return await self._write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit))

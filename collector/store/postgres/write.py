@@ -51,6 +51,11 @@ _BLOBS = """
     ON CONFLICT (blob_id) DO UPDATE SET held_by = b.held_by +
         (NOT EXISTS (SELECT 1 FROM trace_blobs AS t WHERE t.trace_id = %s AND t.blob_id = b.blob_id))::int
 """
+_HEAL = """
+    UPDATE blobs AS b SET data = s.data FROM unnest(%b::text[], %b::bytea[]) AS s (blob_id, data)
+    WHERE b.blob_id = s.blob_id AND b.storage_uri = 'db:' || s.blob_id
+        AND s.data IS NOT NULL AND b.data IS DISTINCT FROM s.data
+"""
 _HELD = """
     INSERT INTO trace_blobs AS t (trace_id, blob_id, content_type, redaction_json, used)
     SELECT %s, s.blob_id, s.content_type, s.redaction::json, true
@@ -100,6 +105,7 @@ async def append(connection: Connection, asked: Append) -> AppendResult:
     check_open(trace_id, status)
     plan = plan_append(events, seq_last=seq_last, stored=stored)
     if not plan.events:
+        await _heal(connection, [blob.blob_id for blob in blobs], [blob.data for blob in blobs])
         return AppendResult(0, plan.duplicates, plan.seq_last)
     size = sum(len(event.payload) + len(event.envelope) for event in plan.events)
     size += sum(blob.byte_len for blob in blobs)
@@ -137,7 +143,14 @@ async def add_blobs(connection: Connection, trace_id: str, blobs: Sequence[NewBl
     uris = [f"db:{blob.blob_id}" if blob.data is not None else blob.storage_uri for blob in ordered]
     sizes, data = [blob.byte_len for blob in ordered], [blob.data for blob in ordered]
     await connection.execute(_BLOBS, (now_ms, ids, uris, types, sizes, redactions, data, trace_id))
+    await _heal(connection, ids, data)
     await connection.execute(_HELD, (trace_id, ids, types, redactions))
+
+
+async def _heal(connection: Connection, ids: Sequence[str], data: Sequence[bytes | None]) -> None:
+    """Put those right that lie here with other bytes than were sent now."""
+    if any(each is not None for each in data):
+        await connection.execute(_HEAL, (list(ids), list(data)))
 
 
 async def hold(
@@ -255,6 +268,13 @@ async def put_fact(connection: Connection, trace_id: str, fact: QaFact, named: C
     return True
 
 
+async def replace_result(connection: Connection, trace_id: str, fact: QaFact) -> None:
+    await connection.execute(
+        "UPDATE qa_facts SET result_json = %s WHERE trace_id = %s AND step = %s AND input_hash = %s",
+        (json_text(fact.result), trace_id, fact.step, fact.input_hash),
+    )
+
+
 async def _check_there(connection: Connection, trace_id: str) -> None:
     found = await one(connection, "SELECT status FROM traces WHERE trace_id = %s FOR UPDATE", (trace_id,))
     check_there(trace_id, found[0] if found else None)
@@ -280,6 +300,7 @@ async def put_blob(
         " SET touched_ms = greatest(b.touched_ms, excluded.touched_ms), shared = b.shared OR excluded.shared",
         (row.blob_id, uri, row.content_type, row.byte_len, redaction, trace_id is None, now_ms, data),
     )
+    await _heal(connection, [row.blob_id], [data])
     if trace_id is None:
         return
     await _own(connection, trace_id, row.blob_id, row.content_type, redaction, used=False)

@@ -154,6 +154,7 @@ def add_blobs(connection: sqlite3.Connection, brought: Sequence[tuple[str, NewBl
     rows: list[tuple[Any, ...]] = []
     held: list[tuple[str, int]] = []
     again: list[tuple[str, _Known, str, str]] = []
+    sent: list[tuple[int, NewBlob]] = []
     same: dict[str, Any] | None = None  # most blobs of a batch share what they went through
     redaction = ""
     for trace_id, blob, now_ms in brought:
@@ -163,6 +164,7 @@ def add_blobs(connection: sqlite3.Connection, brought: Sequence[tuple[str, NewBl
         known = stored.get(blob_id)
         if known is not None:
             again.append((trace_id, known, content_type, redaction))
+            sent.append((known[0], blob))
             continue
         number = (number or connection.execute("SELECT ifnull(max(number), 0) FROM blobs").fetchone()[0]) + 1
         stored[blob_id] = (number, content_type, redaction, 1)
@@ -177,6 +179,13 @@ def add_blobs(connection: sqlite3.Connection, brought: Sequence[tuple[str, NewBl
         insert_rows(connection, _HELD, held)
     if again:
         _own_all(connection, again)
+        heal(connection, sent)
+
+
+def heal(connection: sqlite3.Connection, blobs: Iterable[tuple[int, NewBlob]]) -> None:
+    """Put those right, by their numbers, that lie here with other bytes than were sent now."""
+    rows = [(blob.data, number, f"db:{blob.blob_id}", blob.data) for number, blob in blobs if blob.data is not None]
+    connection.executemany("UPDATE blobs SET data = ? WHERE number = ? AND storage_uri = ? AND data IS NOT ?", rows)
 
 
 def _own_all(connection: sqlite3.Connection, blobs: Sequence[tuple[str, _Known, str, str]]) -> None:

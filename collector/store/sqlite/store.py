@@ -73,6 +73,7 @@ _HELD: Final = (
     " coalesce(t.redaction_json, b.redaction_json) FROM trace_blobs AS t"
     " JOIN blobs AS b ON b.number = t.number WHERE t.trace_id = ? AND t.named = 1"
 )
+_UNNAMED: Final = _HELD.replace("t.named = 1", "t.named = 0")
 _SORTED: Final = 4
 _TOKENS: Final = (
     "SELECT token_id, kind, token_hash, trace_id, label, created_at_ms, revoked_at_ms, role, developer, project,"
@@ -270,6 +271,9 @@ class SqliteStore:
         named = named_blobs(fact.result)
         return await self._writer.write(lambda c: write.put_fact(c, trace_id, fact, named, now))
 
+    async def replace_qa_result(self, trace_id: str, fact: QaFact) -> None:
+        await self._writer.write(lambda c: write.replace_result(c, trace_id, fact))
+
     async def qa_facts(self, trace_id: str) -> tuple[QaFact, ...]:
         query = "SELECT step, input_hash, ts_ms, result_json FROM qa_facts WHERE trace_id = ? ORDER BY number"
         return tuple(QaFact(row[0], row[1], row[2], orjson.loads(row[3])) for row in self._rows(query, trace_id))
@@ -304,6 +308,9 @@ class SqliteStore:
 
     async def blob_rows(self, trace_id: str, *, after: str = "", limit: int | None = None) -> tuple[BlobRow, ...]:
         return await self._long(lambda c: _blob_rows(c, trace_id, after, limit))
+
+    async def unnamed_blobs(self, trace_id: str) -> tuple[BlobRow, ...]:
+        return tuple(map(_blob, self._rows(_UNNAMED, trace_id)))
 
     async def take_garbage(self, *, before_ms: int, limit: int = 100) -> tuple[BlobRow, ...]:
         return await self._writer.write(lambda c: write.take_garbage(c, before_ms=before_ms, limit=limit))

@@ -43,6 +43,7 @@ from collector.store.sqlite.blobs import (
     check_references,
     find_blob,
     forget_ids,
+    heal,
     hold,
     insert_rows,
     let_go,
@@ -131,7 +132,10 @@ def _append_run(connection: sqlite3.Connection, appends: Sequence[Append]) -> li
             outcomes.append(error)
             continue
         outcomes.append(AppendResult(len(plan.events), plan.duplicates, plan.seq_last, plan.gaps))
-        if plan.events:
+        if not plan.events:
+            there_already = [(find_blob(connection, blob.blob_id), blob) for blob in append.blobs]
+            heal(connection, [(stored.number, blob) for stored, blob in there_already if stored is not None])
+        else:
             planned.append(_Planned(append, plan))
             if len(appends) > 1:
                 there.update((event.event_id, event.identity) for event in plan.events)
@@ -306,6 +310,13 @@ def put_fact(connection: sqlite3.Connection, trace_id: str, fact: QaFact, named:
     return True
 
 
+def replace_result(connection: sqlite3.Connection, trace_id: str, fact: QaFact) -> None:
+    connection.execute(
+        "UPDATE qa_facts SET result_json = ? WHERE trace_id = ? AND step = ? AND input_hash = ?",
+        (json_text(fact.result), trace_id, fact.step, fact.input_hash),
+    )
+
+
 def _check_there(connection: sqlite3.Connection, trace_id: str) -> None:
     found = connection.execute("SELECT status FROM traces WHERE trace_id = ?", (trace_id,)).fetchone()
     check_there(trace_id, found[0] if found else None)
@@ -338,6 +349,7 @@ def put_blob(
             "UPDATE blobs SET touched_ms = max(touched_ms, ?), shared = max(shared, ?) WHERE number = ?",
             (now_ms, trace_id is None, stored.number),
         )
+        heal(connection, [(stored.number, NewBlob(row.blob_id, "", row.byte_len, {}, data))])
     if trace_id is None:
         return
     own(connection, trace_id, stored, row.content_type, redaction, used=False)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from repl.context import Context
 
 _PAGE = 500
+_MOST_AUDITED = 1_000_000
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -178,13 +179,16 @@ async def gc(context: Context, arguments: Namespace) -> None:
 
 async def new(context: Context, arguments: Namespace) -> None:
     from collector.opening import shown_store
+    from collector.tokens import check_days
 
-    if arguments.expires is not None and arguments.expires < 1:
-        raise UsageError(f"--expires {arguments.expires} is no number of days to come", next_step="--expires 90")
+    check_days(arguments.expires)
+    if arguments.trace and (arguments.role or arguments.developer or arguments.project):
+        told = "--trace goes with none of --role, --developer, --project"
+        raise UsageError(told, why="an ingest key opens one capture alone", next_step="leave them out")
     async with service_collector(context, create=True) as collector:
         if arguments.trace:
             trace_id = (await find_row(collector.store, arguments.trace)).trace_id
-            issued = await collector.tokens.new_ingest(trace_id, arguments.label or "")
+            issued = await collector.tokens.new_ingest(trace_id, arguments.label or "", days=arguments.expires)
         else:
             issued = await collector.tokens.new_admin(
                 arguments.label or "",
@@ -219,7 +223,7 @@ async def listed(context: Context, arguments: Namespace) -> None:
     if not shown:
         context.output.note("no admin tokens; the serve token is one too. pm admin tokens new makes another")
     context.output.result(
-        "tokens list",
+        "admin tokens list",
         {
             "tokens": [
                 {
@@ -242,9 +246,10 @@ async def listed(context: Context, arguments: Namespace) -> None:
 
 async def audit(context: Context, arguments: Namespace) -> None:
     rows: Sequence[AuditRow] = ()
+    limit = 100 if arguments.limit is None else arguments.limit
     with suppress(NoCollectorError):
         async with service_collector(context) as collector:
-            rows = await collector.store.list_audit(limit=100 if arguments.limit is None else max(arguments.limit, 0))
+            rows = await collector.store.list_audit(limit=min(max(limit, 0), _MOST_AUDITED))
             labels = {each.token_id: each.label for each in await collector.tokens.listed()}
     for row in rows:
         label = labels.get(row.token_id, "")

@@ -104,19 +104,22 @@ def _exit_code(tests: dict[str, Any], status: str) -> int:
 
 def _profile(context: Context, text: str | None) -> str | dict[str, Any] | None:
     """What `--profile` says: `repository`, `recorded`, or the `[qa]` of a file."""
-    from collector.qa.profiles import Refusal, repository_profile
+    from collector.qa.profiles import Refusal, read_profile, repository_profile
 
     if text is None or text in {"repository", "recorded"}:
         return text
     path = context.folder / text
     try:
-        found = repository_profile(path.read_bytes())
+        found = repository_profile(path.read_bytes(), name=text)
     except OSError as error:
         next_step = "--profile repository, recorded, or a file with a [qa] table"
         raise UsageError(f"the profile {text!r} cannot be read", why=error, next_step=next_step) from error
-    if isinstance(found, Refusal):
-        raise UsageError(f"the profile {text!r} cannot be read", why=found.detail, next_step="docs/qa.md has its keys")
-    return found
+    if not isinstance(found, Refusal):
+        profile = read_profile(found, name=text)
+        if not isinstance(profile, Refusal):
+            return found
+        found = profile
+    raise UsageError(f"the profile {text!r} cannot be used", why=found.detail, next_step="docs/qa.md has its keys")
 
 
 def _alternatives(context: Context, names: Sequence[str]) -> dict[str, bytes]:
@@ -162,6 +165,9 @@ def print_results(context: Context, shown: dict[str, Any], *, table: bool) -> No
         output.note(f"        {one_line(str(tests['detail'].get('why', '')))}")
     else:
         _print_proof(context, tests, table=table)
+    if refused := tests["detail"].get("refused"):
+        output.line(f"        a later profile was not taken: {refused['reason']}")
+        output.note(f"        {one_line(str(refused['why']))}")
     judge = shown["judge"]
     if judge is not None:
         overall = "no scores" if judge["overall"] is None else f"{judge['overall']:.1f} overall"

@@ -37,6 +37,7 @@ from repl.commands.captures.server import capture_redactor, client_for, named_se
 from repl.context import Context
 from repl.present.text import count_text, escape
 from runner.workspace.git.repository import Git
+from tracer.capture.wire import PROFILE_FILE
 from tracer.durable import output_file
 from tracer.errors import ConflictError, NotFoundError, PmError, RecordError, UsageError
 from tracer.redaction.marks import load_key
@@ -341,11 +342,9 @@ async def upload(context: Context, arguments: Namespace) -> None:
 
 def profile(context: Context, arguments: Namespace) -> None:
     """Propose how the repository is tested, from the test runs of a recording."""
-    from collector.qa.profiles import PROFILE_FILE, Seen, profile_text, recorded_profile  # tree-sitter: 22 ms
+    from collector.qa.profiles import profile_text, recorded_profile, seen_runs  # tree-sitter: 22 ms
 
-    events = [orjson.loads(line.raw) for line in _chosen(context, arguments).lines()]
-    runs = [each["payload"] for each in events if each["type"] == "test_run"]
-    found = recorded_profile([Seen(str(run["command"]), run["runner"], bool(run["passed"])) for run in runs])
+    found = recorded_profile(list(seen_runs(orjson.loads(line.raw) for line in _chosen(context, arguments).lines())))
     if found is None:
         raise NotFoundError("no test run was recorded", next_step="run the tests while pm record runs")
     text = profile_text(found)

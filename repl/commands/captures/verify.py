@@ -32,7 +32,13 @@ async def verify(context: Context, arguments: Namespace) -> None:
     report = await (_of_file(context, path, target) if path.is_file() else _of_trace(context, arguments.trace, target))
     _show(context, report, limit=_SHOWN if arguments.limit is None else arguments.limit)
     if target is not None:
-        context.output.note(f"the final tree is in {one_line(str(target))}")
+        place = one_line(str(target))
+        if not any(target.iterdir()):
+            context.output.note(f"no file of the final tree could be rebuilt: {place} is empty")
+        elif report.tree is None or report.status == "mismatch":
+            context.output.note(f"what could be rebuilt of the final tree is in {place}")
+        else:
+            context.output.note(f"the final tree is in {place}")
     if report.status == "mismatch":
         raise _mismatch(report)
     context.output.result("capture verify", report.to_dict())

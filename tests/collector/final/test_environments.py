@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from collector.handover.environments import programs
+from collector.handover.environments import instance_id, programs
 from collector.handover.sets import PROVEN, SetRequest, export_set
 from collector.qa.pipeline import run_qa
 from collector.qa.sandbox.bubblewrap import BubblewrapSandbox
@@ -43,6 +43,9 @@ CHEATS: dict[str, dict[str, str | None]] = {
     "code that looks for the tests": {"calc.py": "import os\nHALF = 3 if 'PYTEST_CURRENT_TEST' in os.environ else 2\n"},
     "a settings file of the runner": {"conftest.py": "", "pytest.ini": "[pytest]\n"},
     "a link out": {"divisor.txt": None, "other.txt": "2\n"},
+    "a folder in a file's place": {"divisor.txt": None, "divisor.txt/x": "2\n"},
+    "a file in the tests' place": {"tests": "2\n"},
+    "a folder in the place of what runs the tests": {"run.sh": None, "run.sh/x": "exit 0\n"},
     "everything taken away": {"divisor.txt": None, "run.sh": None},
     "nothing": {},
 }
@@ -138,6 +141,20 @@ SPOKEN = {
     "CTRF": json.dumps({"results": {"tool": {"name": "t"}, "summary": {}, "tests": [
         {"name": "half", "status": "passed"}, {"name": "old", "status": "failed", "message": LONG}]}}),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("repo_id", "name"),
+    [
+        ("calc", "calc-5ec7edaf"),
+        ("example.org/shop/api", "example.org__shop__api-5ec7edaf"),
+        ("bash proj", "bash-proj-5ec7edaf"),
+        ("日本 zsh", "zsh-5ec7edaf"),
+        ("日本", "repository-5ec7edaf"),
+    ],
+)
+def test_a_row_s_id_may_name_an_image_and_a_file(repo_id: str, name: str) -> None:
+    assert instance_id(repo_id, "5ec7edaf-0000-4000-8000-000000000000") == name
 
 
 @pytest.mark.parametrize("form", SPOKEN)

@@ -210,6 +210,19 @@ async def test_a_session_without_a_single_act_is_exported_too(tmp_path: Path) ->
     json_format.ParseDict(_as_protobuf_json(request), ExportTraceServiceRequest())
 
 
+async def test_what_an_editor_tells_while_its_command_runs_is_in_every_format(tmp_path: Path) -> None:
+    session = Session(tmp_path / "in-an-editor", "in-an-editor").begin({"a.py": b"x = 1\n"})
+    told = session.event("terminal_command", {"cwd": "", "command": "nvim", "shell": "bash", "env_hash": None})
+    at = {"file_path": "a.py", "line": 1}
+    session.event("navigation", {"kind": "open", "query": None, **at}, "ide")
+    session.events[-1]["context"]["correlation_id"] = told
+    session.event("debug_action", {"action": "breakpoint", "expression": None, "value_blob_id": None, **at}, "ide")
+    session.events[-1]["context"]["correlation_id"] = told
+    for pieces in (chat_pieces, atif_pieces, otlp_pieces):
+        text = json.dumps(await whole(pieces(exported(session))))
+        assert (text.count("navigate"), text.count("breakpoint")) >= (1, 1), pieces
+
+
 async def test_no_action_stands_twice_and_no_result_is_empty(tmp_path: Path) -> None:
     session = Session(tmp_path / "again", "again").begin({"a.py": b"x = 1\n"})
     told = session.event("terminal_command", {"cwd": "", "command": "pytest", "shell": "bash", "env_hash": None})

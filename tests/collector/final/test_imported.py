@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,37 @@ def finished(project: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     )  # fmt: skip
     assert code == 0
     return project
+
+
+def test_a_look_that_failed_is_left_out_and_counted(tmp_path: Path) -> None:
+    looked = Item("call", 1, name="Read", operation="read", arguments={"file_path": "a.py"}, output="x", failed=False)
+    missing = replace(looked, arguments={"file_path": "gone.py"}, output="no such file", failed=True)
+    session = session_at(unpack(SCENARIOS[0], tmp_path / "home").path)
+    read = ReadSession(items=(looked, missing), cli_version="1", left_out=0)
+    made = imported_session(session, read, consent={})
+    assert [each["payload"]["file_path"] for each in made.events if each["type"] == "navigation"] == ["a.py"]
+    assert "left out: 1 x Read that failed" in made.notes
+
+
+def test_what_cannot_be_rebuilt_of_a_tree_is_said(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = json.loads(pm(capsys, "capture", "from-task", "1", "--consent", "all", "--json")[1])
+    document = json.loads(pm(capsys, "capture", "export", made["trace_id"], "--format", "json", "-o", "-")[1])
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "whole.json").write_text(json.dumps(document))
+    assert main(["-C", str(elsewhere), "capture", "verify", "whole.json", "--tree", "rebuilt"]) == 0
+    assert "the final tree is in " in capsys.readouterr().err
+    document["artifacts"]["blobs"] = []
+    (elsewhere / "empty.json").write_text(json.dumps(document))
+    assert main(["-C", str(elsewhere), "capture", "verify", "empty.json", "--tree", "nothing"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("not testable")
+    said = shown.err
+    assert not list((elsewhere / "nothing").iterdir())
+    assert "no file of the final tree could be rebuilt: " in said
+    assert "the final tree is in " not in said
 
 
 def test_a_finished_task_becomes_a_session_that_proves_itself(

@@ -18,6 +18,7 @@ from uuid import UUID
 import pytest
 
 from collector.collector import Collector
+from collector.final.consent import all_rows
 from collector.handover import sets
 from collector.handover.export import FORMATS
 from collector.handover.sets import SetRequest, export_set, split_of
@@ -319,6 +320,29 @@ async def test_a_trace_that_leaks_is_left_out_of_the_set_and_named_by_the_place(
     data = b"".join(tree_of(tmp_path / "set").values())
     assert TOKEN.encode() not in data
     assert AWS.encode() not in data
+
+
+async def test_a_trace_with_a_damaged_content_is_left_out_of_the_set_and_named(
+    tmp_path: Path, collector: Collector, redactor: Any
+) -> None:
+    await several(collector, tmp_path / "repos", 3)
+    rows = [row async for row in all_rows(collector.store)]
+    alone: dict[str, int] = {}
+    for row in rows:
+        for blob in await collector.store.blob_rows(row.trace_id):
+            alone[blob.blob_id] = alone.get(blob.blob_id, 0) + 1
+    damaged = next(
+        blob
+        for blob in await collector.store.blob_rows(rows[0].trace_id)
+        if alone[blob.blob_id] == 1 and blob.storage_uri.startswith("db:")
+    )
+    await collector.store.put_blob_row(damaged, data=b"something else")
+    manifest = await exported(collector, redactor, tmp_path / "set", SetRequest(where="", form="chat"))
+    (left_out,) = manifest["left_out"]
+    assert left_out["trace_id"] == rows[0].trace_id
+    assert damaged.blob_id in left_out["reason"]
+    assert f"pm capture verify {rows[0].trace_id}" in left_out["reason"]
+    assert manifest["counts"]["traces"] == 2
 
 
 async def test_on_request_finds_are_replaced_in_the_copy(tmp_path: Path, collector: Collector, redactor: Any) -> None:

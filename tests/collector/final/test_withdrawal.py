@@ -17,13 +17,13 @@ from collector.handover.sets import SetRequest, export_set
 from collector.judge.packet import Packet
 from collector.judge.port import JudgeResult
 from collector.judge.rubric_judge import RubricJudge
-from collector.qa.pipeline import run_qa
+from collector.qa.pipeline import request_step, run_qa
 from collector.qa.sandbox.port import Sandbox
 from tests.collector.final.collecting import a_collector, collect
 from tests.collector.final.sessions import Session, bug_fix
 from tests.collector.judge.rigs import a_reply, recorded
 from tests.collector.qa.rigs import quick_settings
-from tracer.errors import SandboxError, UsageError
+from tracer.errors import NotFoundError, SandboxError, UsageError
 from tracer.redaction.engine import build_redactor
 
 PRINTED = b"the printed word 4711"
@@ -128,6 +128,21 @@ class _Asked:
         pass
 
 
+class _Scores:
+    """A judge with the same score for everything."""
+
+    def __init__(self, score: int) -> None:
+        self.identity = f"scores {score}"
+        self._score = score
+
+    async def judge(self, packet: Packet) -> JudgeResult:
+        reply = a_reply(self._score, cite=sorted(packet.event_ids)[:1])
+        return await RubricJudge(recorded(reply)).judge(packet)
+
+    async def close(self) -> None:
+        pass
+
+
 async def _no_sandbox(_image: str) -> Sandbox:
     raise SandboxError("no engine")
 
@@ -146,6 +161,32 @@ async def test_consent_taken_back_while_the_checks_run_holds_for_what_they_store
     await run_qa(trace_id, judge=None, **given)
     again = [fact.step for fact in await collector.store.qa_facts(trace_id)]
     assert again[len(steps) :].count("judge") == 1, "the skip, once"
+
+
+async def test_every_earlier_final_document_goes_with_the_consent(tmp_path: Path, collector: Collector) -> None:
+    trace_id = await collect(collector, a_session(tmp_path))
+    given: dict[str, Any] = {"collector": collector, "settings": quick_settings(tmp_path), "sandbox": _no_sandbox}
+    documents: list[str] = []
+    for score in (2, 4):
+        await request_step(collector, trace_id, "judge")
+        qa = await run_qa(trace_id, judge=_Scores(score), **given)
+        assert qa.judge is not None
+        assert qa.judge.overall == score
+        documents.append(str((await collector.row(trace_id)).final_blob_id))
+    assert len(set(documents)) == 2
+    kept = await collector.keep_result(trace_id, b'{"a check": "that has not named it yet"}')
+    await withdraw(collector, trace_id, [FLAGS["judge"]])
+    for document in documents:
+        with pytest.raises(NotFoundError):
+            await collector.contents.read(document)
+    facts = await collector.store.qa_facts(trace_id)
+    assert [fact.result for fact in facts if fact.step == "judge"] == [{"judge": None}] * 3, (
+        "no score stays beside them"
+    )
+    newest = (await collector.row(trace_id)).final_blob_id
+    assert newest is not None
+    assert json.loads(await collector.contents.read(newest))["qa"]["judge"] is None
+    await collector.contents.read(kept)
 
 
 async def test_a_set_that_was_changed_or_is_none_is_told(tmp_path: Path, collector: Collector) -> None:

@@ -8,11 +8,12 @@ import gzip
 import json
 import os
 import socket
+import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,21 @@ def test_keys_are_kept_as_hashes_only(served: Served, capture: Capture) -> None:
 
 
 # -- blobs
+
+
+def test_small_blobs_that_are_damaged_are_an_error_until_they_are_sent_again(project: Path) -> None:
+    data = b"what was printed"
+    with serving(project, []) as served:
+        capture = Capture(served)
+        given = {"headers": capture.headers}
+        name = served.client.put(f"/blobs/{blob_id_of(data)}", content=data, **given).json()["blob_id"]
+        for damaged in (b"What was printed", b"what"):
+            with closing(sqlite3.connect(project / ".pm-orchestrator/collector.sqlite")) as database, database:
+                database.execute("UPDATE blobs SET data = ? WHERE blob_id = ?", (damaged, name))
+            told = problem(served.client.get(f"/blobs/{name}", **given), 500)
+            assert (told["code"], name in told["detail"]) == ("trace", True)
+            assert served.client.put(f"/blobs/{name}", content=data, **given).status_code == 201
+            assert served.client.get(f"/blobs/{name}", **given).content == data
 
 
 def test_a_blob_is_stored_under_its_hash_and_named_by_events(capture: Capture) -> None:

@@ -195,6 +195,50 @@ def test_a_token_ends_with_its_days_and_its_refusal_says_why(
             assert "pm admin tokens new" in answer.json()["next"]
 
 
+@pytest.mark.parametrize("days", ["0", "-1", "36501", "99999999999", "9" * 40])
+def test_a_token_that_would_end_on_no_real_day_is_refused(
+    project: Path, capsys: pytest.CaptureFixture[str], days: str
+) -> None:
+    for more in ([], ["--trace", "3f0c4a52"]):
+        assert main(["admin", "tokens", "new", f"--expires={days}", *more]) == 2
+        assert f"--expires {days} is no number of days to come" in capsys.readouterr().err
+    assert main(["admin", "audit", f"--limit={'9' * 40}"]) == 0
+    assert not (project / ".pm-orchestrator" / "collector.sqlite").exists()
+
+
+def test_an_ingest_key_ends_with_its_days_and_has_no_role(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(project, []) as served:
+        trace_id = Capture(served).trace_id
+    key = said(capsys, "admin", "tokens", "new", "--trace", trace_id[:8], "--expires", "5")["token_id"]
+    rows = {row["token_id"]: row for row in said(capsys, "admin", "tokens", "list", "--all")["tokens"]}
+    assert rows[key]["expires_at"] is not None
+    for more in (["--role", "reviewer"], ["--developer", "dev-1"], ["--project", "shop"]):
+        assert main(["admin", "tokens", "new", "--trace", trace_id[:8], *more]) == 2
+        assert "--trace goes with none of" in capsys.readouterr().err
+
+
+def test_the_audit_tells_of_no_trace_that_never_was(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = f"/traces/{'0' * 8}-0000-4000-8000-{'0' * 12}"
+    with serving(project, []) as served:
+        capture = Capture(served)
+        assert served.client.delete(nothing).status_code == 404
+        assert served.client.get(nothing).status_code == 404
+        assert served.client.delete(f"/traces/{capture.trace_id}", headers=capture.headers).status_code == 204
+        rows = said(capsys, "admin", "audit")["audit"]
+    assert [(row["action"], row["subject"]) for row in rows] == [
+        ("create", capture.trace_id),
+        ("delete", capture.trace_id),
+    ]
+
+
+def test_what_a_command_on_tokens_answers_is_called_by_its_name(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = said(capsys, "admin", "tokens", "new")
+    named = [made, said(capsys, "admin", "tokens", "list"), said(capsys, "admin", "tokens", "revoke", made["token_id"])]
+    assert [each["command"] for each in named] == ["admin tokens new", "admin tokens list", "admin tokens revoke"]
+
+
 def test_the_audit_names_what_was_made_and_tells_what_was_refused(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

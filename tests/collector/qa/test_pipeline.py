@@ -594,6 +594,126 @@ async def test_the_repository_s_own_profile_is_taken_and_what_its_setup_left_is_
     assert len(list((tmp_path / "layers").iterdir())) == 1
 
 
+async def test_a_profile_that_is_refused_leaves_the_verdict_and_stands_beside_it(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path))
+    proven = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+    unfit: dict[str, dict[str, Any]] = {
+        "policy": {"runner": "custom", "command": "sh x.sh"},
+        "build_failed": {"runner": "custom", "command": "sh ./run.sh", "build": ["false"]},
+    }
+    for reason, profile in unfit.items():
+        await assign_profile(collector, trace_id, profile, approved=reason != "policy")
+        for _ in range(2):
+            tests = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+            assert tests["not_testable"] is None
+            assert tests["detail"]["refused"]["reason"] == reason
+            assert {**tests["detail"], "refused": None} == {**proven["detail"], "refused": None}
+    await assign_profile(collector, trace_id, {"runner": "custom", "command": "sh run.sh"}, approved=False)
+    again = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+    assert (again["detail"]["proof"]["verdict"], "refused" in again["detail"]) == ("proven", False)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["while it tests", "as it ends"])
+async def test_a_profile_given_while_the_checks_run_is_applied_after_them(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    trace_id = await send_session(collector, a_repository(tmp_path), profile={"runner": "custom", "command": "sh x.sh"})
+    asked: list[str] = []
+
+    async def ask() -> None:
+        if not asked:
+            await assign_profile(collector, trace_id, {"runner": "custom", "command": "sh run.sh"}, approved=True)
+            asked.append(await collector.request_qa(trace_id))
+
+    set_status = collector.store.set_status
+
+    async def setting(trace_id: str, status: Any, *, expected: Any = None) -> bool:
+        if late and status == "complete":
+            await ask()
+        return await set_status(trace_id, status, expected=expected)
+
+    monkeypatch.setattr(collector.store, "set_status", setting)
+    running: list[asyncio.Task[None]] = []
+
+    def told(line: str) -> None:
+        if not late and line.startswith("schema"):
+            running.append(asyncio.create_task(ask()))
+
+    await _check(collector, trace_id, tmp_path, sandbox, progress=told)
+    assert asked == ["qa_running"]
+    assert (await collector.row(trace_id)).status == "finalized"
+    assert collector.due.is_set()
+    tests = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+    assert tests["detail"]["proof"]["verdict"] == "proven"
+    assert (await collector.row(trace_id)).status == "complete"
+
+
+async def test_tests_that_were_run_in_a_folder_are_run_there(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    case = "import unittest\n\nfrom half import half\n\n\nclass Half(unittest.TestCase):\n    def test_half(self):\n"
+    repository = a_repository(
+        tmp_path,
+        base={"backend/half.py": "def half(x):\n    return x / 3\n"},
+        head={
+            "backend/half.py": "def half(x):\n    return x / 2\n",
+            "backend/test_half.py": case + "        self.assertEqual(half(6), 3)\n",
+        },
+    )
+    command_id = "00000000-0000-4000-8000-000000000071"
+    context, line = {"workspace_root": "/work/shop"}, "python3 -m unittest discover"
+    payloads: dict[str, Any] = {
+        "terminal_command": {"cwd": "/work/shop/backend", "command": line, "shell": "bash"},
+        "test_run": {"command": line, "runner": "custom", "exit_code": 0, "duration_ms": 1, "passed": True},
+    }
+    events = [
+        {"event_id": f"{command_id[:-1]}{seq}", "seq": seq, "ts_ms": seq, "type": kind, "actor": {"kind": "human"},
+         "context": {**context, "parent_event_id": None if seq == 1 else command_id}, "payload": payload}
+        for seq, (kind, payload) in enumerate(payloads.items(), 1)
+    ]  # fmt: skip
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, lists=replace(settings.lists, commands=("python3 -m unittest",)))
+    trace_id = await send_session(collector, repository, events=events, profile=NO_PROFILE)
+    tests = (await _check(collector, trace_id, tmp_path, sandbox, settings=settings))["tests"]
+    assert tests["detail"]["profile"]["commands"] == ["cd backend && python3 -m unittest discover"]
+    assert tests["detail"]["proof"]["verdict"] == "proven", tests
+    assert tests["detail"]["proof"]["flags"] == ["image_not_pinned"]
+
+
+async def test_the_repository_s_profile_comes_with_a_base_that_is_a_tree_alone(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    from tests.collector.recorder.test_files import tracker
+
+    profile = '[qa]\nrunner = "custom"\ncommand = "sh ./run.sh"\n'
+    repository = a_repository(tmp_path, base={".pm-orchestrator/qa.toml": profile})
+    repository.git("checkout", "-q", repository.base)
+    tree = tracker(repository.folder, tmp_path / "blobs").base_tree()
+    assert tree is not None
+
+    async def checked(tree: bytes) -> dict[str, Any]:
+        held = f"sha256:{hashlib.sha256(tree).hexdigest()}"
+
+        def state(diff: str) -> dict[str, Any]:
+            return {"pr": {"title": "Fix", "diff": diff}, "bundle_blob_id": held}
+
+        given: Any = {"bundle": b"", "tree": tree, "final_state": state, "profile": NO_PROFILE}
+        trace_id = await send_session(collector, repository, **given)
+        await assign_profile(collector, trace_id, "repository", approved=True)
+        return (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+
+    tests = await checked(tree)
+    assert (tests["detail"]["proof"]["verdict"], tests["detail"]["profile"]["from"]) == ("proven", "repository"), tests
+    secret = tree.replace(b"./run.sh", b"./[REDACTED:test:000000].sh")
+    tests = await checked(secret)
+    assert (tests["not_testable"], "qa.toml" in tests["detail"]["why"]) == ("redacted", True)
+    alone = tree_patch([(each, "100644", b"true\n") for each in ("a.sh",)], left_out=3)
+    tests = await checked(alone)
+    assert tests["detail"]["why"] == "the base came without .pm-orchestrator/qa.toml, files left out: 3"
+
+
 async def test_a_capture_is_tested_by_the_profile_that_was_assigned_last(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:

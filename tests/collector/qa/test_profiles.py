@@ -19,6 +19,7 @@ from collector.qa.profiles import (
     profile_text,
     recorded_profile,
     repository_profile,
+    seen_runs,
 )
 
 _LISTS = AllowLists(
@@ -154,12 +155,61 @@ def test_what_an_operator_approved_needs_to_be_on_no_list() -> None:
         ([("npx jest", "custom", True), ("pytest", "pytest", False)], ("custom", ["npx jest"])),
         ([("uv run pytest -q", "pytest", True), ("go test ./...", "go test", True)],
          ("custom", ["uv run pytest -q", "go test ./..."])),
-        ([("cd web && npm test 2>&1 | tee log", "npm test", False)], ("npm test", ["npm test"])),
+        ([("cd web && npm test 2>&1 | tee log", "npm test", False)], ("npm test", ["cd web && npm test"])),
+        ([("pytest -q", "pytest", True, "$PROJECT_ROOT/back/api", "$PROJECT_ROOT")],
+         ("pytest", ["cd back/api && pytest -q"])),
+        ([("cd ../web; npx jest", "custom", True, "/x/back", "/x"), ("pytest", "pytest", True, "/x", "/x")],
+         ("custom", ["cd web && npx jest", "pytest"])),
+        ([("(cd web && make) && pytest", "pytest", True, "/x/back", "/x")], ("pytest", ["cd back && pytest"])),
+        ([("cd /x/web && npx jest", "custom", True, "/x/back", "/x")], ("custom", ["cd web && npx jest"])),
+        ([("cd /elsewhere && pytest", "pytest", True, "/x", "/x")], ("pytest", ["pytest"])),
+        ([("cd $HERE && pytest", "pytest", True, "/x", "/x")], ("pytest", ["pytest"])),
+        ([("pytest a.py", "pytest", True, "/x/a", "/x"), ("pytest", "pytest", True, "/x/b", "/x")],
+         ("pytest", ["cd a && pytest a.py", "cd b && pytest"])),
     ],
 )  # fmt: skip
 def test_the_developer_s_own_runs_propose_a_profile(runs: Any, proposed: Any) -> None:
     found = recorded_profile([Seen(*run) for run in runs])
     assert (found and (found["runner"], found["commands"])) == proposed
+
+
+def test_one_command_and_several_exclude_each_other_and_the_file_is_named() -> None:
+    asked = {"runner": "custom", "command": "pytest", "commands": ["pytest tests"]}
+    told = plan_of(asked, _LISTS, name=".pm-orchestrator/qa.toml")
+    assert isinstance(told, Refusal)
+    assert told.reason == "profile"
+    assert told.detail.startswith(".pm-orchestrator/qa.toml cannot be read: commands: it and command exclude")
+
+
+def test_a_run_s_folder_is_that_of_its_command() -> None:
+    context = {"workspace_root": "/x", "parent_event_id": "1"}
+    run = {"command": "pytest", "runner": "pytest", "passed": True}
+    command = {"type": "terminal_command", "event_id": "1", "payload": {"cwd": "/x/back"}}
+    told = {"type": "test_run", "event_id": "2", "context": context, "payload": run}
+    alone = {"type": "test_run", "event_id": "3", "context": {}, "payload": run}
+    assert [seen.cwd for seen in seen_runs([command, told, alone])] == ["/x/back", ""]
+
+
+def test_a_command_in_a_folder_is_allowed_as_its_own_beginning_is() -> None:
+    plan = plan_of({"runner": "custom", "command": "cd back/api && pytest -q"}, _LISTS)
+    assert isinstance(plan, Plan)
+    assert plan.image == normal_image("python:3.11-slim")
+    assert plan.command[:2] == ("sh", "-c")
+    assert plan.command[2].startswith("cd back/api && pytest -q")
+    assert "back/api/junit.xml" in plan.reports
+    alone = plan.only(["back/api/test_a.py", "test_b.py"])
+    assert alone is not None
+    assert alone.commands == ("cd back/api && pytest -q test_a.py",)
+    assert plan.only(["test_b.py"]) is None
+    started = plan_of(
+        {"runner": "custom", "image": "python:3", "command": "cd back && sh run.sh"}, _LISTS, approved=True
+    )
+    assert isinstance(started, Plan)
+    assert {"run.sh", "back/run.sh"} <= started.steering
+    for refused in ("cd .. && pytest", "cd a/../.. && pytest", "cd a && pytest; reboot", "cd a && reboot",
+                    "cd /a && pytest",
+                    "cd a && cd b && pytest", "cd -P && pytest", "cd a && "):  # fmt: skip
+        assert isinstance(plan_of({"runner": "custom", "command": refused}, _LISTS), Refusal), refused
 
 
 def test_a_profile_is_written_as_it_is_read() -> None:

@@ -244,6 +244,28 @@ def test_the_base_goes_as_a_tree_in_the_stored_form_and_says_what_it_lacks(tmp_p
     assert not (fresh / "pic.bin").exists()
 
 
+def test_the_repository_s_profile_is_recorded_and_nothing_else_of_the_state_directory(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    state = repo / ".pm-orchestrator"
+    own = {"config.toml": "a = 1\n", "rules.md": "r\n", "traces/a.jsonl": "{}\n"}
+    for name, text in {"qa.toml": '[qa]\nrunner = "pytest"\n', **own}.items():
+        (state / name).parent.mkdir(parents=True, exist_ok=True)
+        (state / name).write_text(text)
+    git(repo, "add", "-fA")
+    git(repo, "commit", "-qm", "how it is tested")
+    files = tracker(repo, tmp_path / "blobs")
+    tree = files.base_tree()
+    assert tree is not None
+    assert [each.path for each in parse_patch(tree) if b"/" in each.path] == [b".pm-orchestrator/qa.toml"]
+    assert left_out_of_tree(tree) == 0, "what pm keeps for itself is no part of the code"
+    for name in ("qa.toml", "config.toml"):
+        (state / name).write_text("changed\n")
+    drafts = files.observe([f".pm-orchestrator/{name}" for name in ("qa.toml", "config.toml")], actor=ACTOR, context={})
+    assert {draft.payload["file_path"] for draft in drafts} == {".pm-orchestrator/qa.toml"}
+    left_out = left_out_by(["qa.toml"], top=repo, state_root=state)
+    assert left_out(".pm-orchestrator/qa.toml"), "who asks for that keeps it to themselves"
+
+
 def test_ignored_files_are_left_to_git(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo", kept_dot_log="tracked although ignored\n")
     git(repo, "add", "-f", "kept.log")

@@ -290,6 +290,23 @@ class StoreContract:
             await store.put_blob_row(row, trace_id=T)
         await store.append_events(T, [event(1)], references=[used.blob_id])
         assert await store.blob_rows(T) == (used,)
+        assert await store.unnamed_blobs(T) == (unused,)
+
+    async def test_bytes_that_are_damaged_here_are_put_right_by_whatever_brings_them_again(self, store: TraceStore):
+        await opened(store)
+        brought = blob("as it was sent")
+        row = BlobRow(brought.blob_id, f"db:{brought.blob_id}", "text/plain", brought.byte_len, REDACTED)
+        sent = {"uploaded": None, "new": event(1), "sent again": event(1), "beside a new one": event(2)}
+        for damaged, (how, given) in zip((b"As it was sent", b"short") * 2, sent.items(), strict=True):
+            await store.put_blob_row(row, trace_id=T, data=damaged)
+            assert await store.blob_data(row.blob_id) == damaged
+            if given is None:
+                await store.put_blob_row(row, trace_id=T, data=brought.data)
+            else:
+                await store.append_events(T, [given], [brought])
+            assert await store.blob_data(row.blob_id) == brought.data, how
+        await store.put_blob_row(row)
+        assert await store.blob_data(row.blob_id) == brought.data, "a row without bytes changes none"
 
     async def test_final_state_and_checks_name_blobs_too(self, store: TraceStore):
         await opened(store)
@@ -301,6 +318,15 @@ class StoreContract:
         assert await store.append_qa_fact(T, fact) is True
         held = {row.blob_id for row in await store.blob_rows(T)}
         assert held == {diff.blob_id, log.blob_id, blob_id_of(b"inline diff")}
+
+    async def test_a_result_is_replaced_where_consent_to_it_was_taken_back(self, store: TraceStore):
+        await opened(store)
+        facts = [QaFact("judge", name, 10, {"judge": {"overall": 4.5}}) for name in ("a", "b")]
+        for fact in facts:
+            await store.append_qa_fact(T, fact)
+        gone = facts[0]._replace(result={"judge": None})
+        await store.replace_qa_result(T, gone)
+        assert await store.qa_facts(T) == (gone, facts[1])
 
     async def test_each_trace_keeps_how_its_blob_was_redacted(self, store: TraceStore):
         plain = {"applied": False, "rules": []}

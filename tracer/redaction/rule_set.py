@@ -74,6 +74,9 @@ _PASSWORD_NAME = re.compile(
     rb"(?:[^\w]{1,99}(?:parameter)?(?:value|string|plaintext))?[^\w]*$",
     re.IGNORECASE,
 )
+# The same of a secret that a person may have made up, before which stands what it is for.
+_SECRET_NAME = re.compile(rb"[a-z0-9][_-]?secret[^\w]*$", re.IGNORECASE)
+_MANY_WORDS, _LEAST_SHORT = 4, 3
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Three words and more, put together by one and the same sign.
 _PHRASE = re.compile(rb"^[A-Za-z]{3,}([-_.!@#*+=~^,])(?:[A-Za-z]{3,}\1)+[A-Za-z]{3,}\d{0,4}$")
@@ -221,16 +224,27 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
     value = _WITHOUT_END.sub(b"", value.strip(b"\"'"))
     if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
         return False
-    if any(word.lower() in _code_words() for word in _WORDS.findall(value)):
+    if _has_code_word(value):
         return False
     phrase = _PHRASE.match(value)
     if phrase is not None:
         return quoted or setting or phrase[1] not in b"_." or value[-1:].isdigit()
     if not _digits(value) or len(set(value)) < _LEAST_SIGNS or not any(byte >= 65 for byte in value):
         return False
-    if _CODE.search(value) is not None:
+    if _CODE.search(value.replace(b";", b"") if quoted else value) is not None:
         return False
     return quoted or setting or _CALL.match(value) is None or value[-2:].isdigit()
+
+
+def _is_phrase(value: bytes, least: int) -> bool:
+    """Words put together by one sign, `least` of them and more, none of which stands in names or forms."""
+    return len(_WORDS.findall(value)) >= least and _PHRASE.match(value) is not None and not _has_code_word(value)
+
+
+def _has_code_word(value: bytes) -> bool:
+    """Whether a word of names or forms is in it; of two letters, one is in any drawn value by chance."""
+    least = 1 if value.islower() else _LEAST_SHORT
+    return any(len(word) >= least and word.lower() in _code_words() for word in _WORDS.findall(value))
 
 
 def _told(value: bytes) -> bool:
@@ -462,12 +476,16 @@ class Rule:
                         yield Find(start, end, self.rank, self.id, data[start:end])
             at = max(end, match.start() + 1)
 
+    @cached_property
+    def _name(self) -> int:
+        """The group of the name beside the value; 0: none."""
+        return int(self._pattern.groupindex.get(b"by", 0))
+
     def _secret(self, match: Any, data: bytes) -> tuple[int, int]:
-        """The range of the named group, else of the first group that took part, else of the match without line ends."""
-        last = match.re.groups
-        groups = (self.group,) if self.group else range(1, last + 1)
+        """The range of `group`, else of the first that took part and is no name, else of the match, no line ends."""
+        groups = (self.group,) if self.group else range(1, match.re.groups + 1)
         for group in groups:
-            start, end = match.span(group)
+            start, end = match.span(group) if group != self._name else (0, 0)
             if end > start >= 0:
                 return start, end
         start, end = match.span(0)
@@ -499,11 +517,12 @@ class Rule:
     def _is_password(self, match: Any, data: bytes, start: int, end: int) -> bool:
         if not self.by_password:
             return False
-        name = data[match.start() : start]
+        before = data[match.start() : start]
+        name = match.group(self._name) if self._name else before
+        quoted = before[-1:] in b"\"'`" and data[end : end + 1] == before[-1:]
         if _PASSWORD_NAME.search(name) is None:
-            return False
-        quoted = name[-1:] in b"\"'`" and data[end : end + 1] == name[-1:]
-        setting = not quoted and name.rstrip()[-1:] in b"=:" and name.upper() == name
+            return quoted and _SECRET_NAME.search(name) is not None and _is_phrase(data[start:end], _MANY_WORDS)
+        setting = not quoted and before.rstrip()[-1:] in b"=:" and before.upper() == before
         return _chosen(data[start:end], quoted=quoted, setting=setting)
 
 

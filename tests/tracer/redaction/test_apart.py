@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.tracer.redaction.test_everyday import key, missed, password, word
+from tracer.redaction.engine import ProjectRedactor
 
 Draw = random.Random
 
@@ -170,3 +171,94 @@ def test_what_stands_beside_the_id_of_an_access_key_is_found() -> None:
         assert left(form, access_key, 200) == []
     session = f"CREDENTIALS\tASIA{marked}\t2026-11-06T01:09:52+00:00\t{key(Draw(1))}\t@@"
     assert left(session, lambda draw: key(draw, 300)) == []
+
+
+def joined(draw: Draw) -> str:
+    """Words, and signs and digits between or behind them."""
+    one, two, number = word(draw).title(), word(draw).title(), draw.randint(10, 9999)
+    sign, other = draw.choice("-_.+@#%=:,"), draw.choice("-_.")
+    return draw.choice(
+        [
+            f"{one}{sign}{number}{two}",
+            f"{word(draw)}{other}{word(draw)}{sign.replace(',', other)}{number}",
+            f"{one}{number}",
+            f"{word(draw)[:1]}{draw.randint(1, 9)}{word(draw)}{draw.randint(0, 9)}{word(draw)[:2]}",
+        ]
+    )
+
+
+def ending(draw: Draw) -> str:
+    return f"{word(draw).title()}{draw.randint(1950, 2029)}{draw.choice('-_.+@#%=:')}"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Wachtwoord: @@",
+        "Passwort: @@",
+        "contraseña: @@",
+        "密码：@@",
+        "密码：@@，请保密",
+        "비밀번호: @@입니다",
+        "**Password:** `@@`",
+        "- Password → @@",
+        "--password=@@",
+        "--db-password @@ run",
+        "password = @@",
+        "DB_PASSWORD: @@",
+        ':password "@@"',
+        'Environment="SMTP_PASSWORD=@@" "PORT=8080"',
+        "-PrepoPassword=@@ publish",
+        "[password] => @@",
+        "db_password: >-\n  @@\n",
+        "d-i passwd/root-password-again password @@",
+    ],
+)
+@pytest.mark.parametrize("made", [joined, ending])
+def test_a_password_is_found_whatever_signs_join_its_parts(form: str, made: Callable[[Draw], str]) -> None:
+    assert left(form, made, 100) == []
+
+
+def test_a_command_in_quotes_holds_a_password_with_any_sign() -> None:
+    for form in ('Environment="SMTP_PASSWORD=@@" "PORT=8080"', "docker run -e 'DB_PASSWORD=@@' app"):
+        draw = Draw(form)
+        values = [f"{word(draw).title()}{draw.choice(';&|')}{signs(draw)}" for _ in range(100)]
+        assert [value for value in values if missed(form, value)] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("//h/share /mnt cifs username=app,password=", ",uid=1000,rw 0 0"),
+        ("//h/share /mnt cifs username=app,password=", ",rw 0 0"),
+        ("{user: app, password: ", ",port:5432}"),
+        ("export DB_PASSWORD=", ";echo done"),
+        ("DB_PASSWORD=", "&&make"),
+        ("host=h&password=", "&region=eu"),
+        ("密码：", "，请保密"),
+    ],
+)
+def test_what_stands_behind_a_password_that_no_quotes_end_stays(
+    redactor: ProjectRedactor, before: str, behind: str
+) -> None:
+    draw = Draw(before)
+    for value in (password(draw), numbered(draw), f"{word(draw).title()},{numbered(draw).title()}{word(draw).title()}"):
+        redacted, _ = redactor.redact_text(f"{before}{value}{behind}\n")
+        assert redacted.endswith(f"]{behind}\n"), redacted
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "密码：至少8位以上",
+        "パスワード：8文字以上で入力してください。",
+        "Passwort: mindestens 8 Zeichen",
+        "contraseña: obligatoria",
+        "password: required, min-length-8, max-length-64",
+        "**Password:** see above",
+        "login(username=name, password=password, timeout=30)",
+        "--password=PASSWORD, the password to use",
+    ],
+)
+def test_what_forms_say_of_a_password_stays(redactor: ProjectRedactor, line: str) -> None:
+    assert redactor.redact_text(line) == (line, {})

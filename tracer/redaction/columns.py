@@ -111,6 +111,13 @@ class _Header(NamedTuple):
     string: bool  # it stands in a string of another text
     names: int = -1  # the column whose names tell of the value beside them
 
+    def name_of(self, place: int, row: bytes, fields: list[tuple[int, int]]) -> bytes:
+        """What tells of the value at a place of `row`; empty: nothing does."""
+        if self.names < 0:
+            return self.telling[place]
+        told = _TELLING_FIRST.search(row[slice(*fields[self.names])])
+        return told.group(1) if told is not None else b""
+
 
 class Columns:
     """Finds the values of secret columns."""
@@ -221,13 +228,11 @@ def _table(data: bytes, header: _Header, line: bytes) -> Table | None:
         fields = _fields(row, header.separator)
         if len(fields) == len(header.fields) and _is_row(row, fields, header):
             rows, odd, reach = rows + 1, 0, min(end + 1, len(data))
-            for place, name in header.telling.items():
+            for place in header.telling:
+                name = header.name_of(place, row, fields)
                 left, right = _value(row, *fields[place], first=place == 0)
                 if header.string and place == len(fields) - 1 and (ending := _END_OF_STRING.search(row, left, right)):
                     right = ending.start()
-                if header.names >= 0:
-                    told = _TELLING_FIRST.search(row[slice(*fields[header.names])])
-                    name = told.group(1) if told is not None else b""
                 if name and _is_secret(row[left:right], name):
                     finds.append(Find(at + left, at + right, RANK_NAMED, KEY, row[left:right]))
         elif not _RULE.fullmatch(row):

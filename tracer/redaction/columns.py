@@ -1,14 +1,15 @@
-"""Values that a table's header names: a column called `password` holds secrets, row by row.
+"""Values that are named once for many: below a table's header, in the rows of an INSERT, in a list under a plural.
 
 A table is lines of fields parted by commas, semicolons, tabs, bars or two blanks and more. A line is a header where one
-of its fields is a telling name, the others are names too, and a row soon below has as many fields. Each line is looked
-at a few times at most: the work is linear.
+of its fields is a telling name, the others are names too, and a row soon below has as many fields; or where it says
+that a column holds names and another their values: then each row's name tells. Each line is looked at a few times at
+most: the work is linear.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from tracer.redaction.gate import Called, Key
@@ -45,8 +46,47 @@ _PLAIN: Any = compiled(
     rf"\s*{_PUT}(?:#|[\pL_][\w./%?*-]{{0,40}}(?: [\w#./()%?*-]{{1,40}}){{0,4}})?{_PUT}\s*(?:\x{{2502}}\s*)?"
 )
 _END_OF_STRING = re.compile(rb"""(?:["'`][\s,;)}\]]*|[)}\]]+[.,;]?)\Z""")
-PATTERNS: Final[Mapping[Key, str]] = {KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  )"}
+_NAMING: Final = r"(?:key|(?:key|variable)?_?name|variable|setting)"
+_PAIRS = rf"(?i)\b{_NAMING}{_PUT}[ \t]*(?:[,;|\t]|│|  )[^\n]*?\bvalue{_PUT}[ \t]*"
+PATTERNS: Final[Mapping[Key, str]] = {
+    KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  )",
+    "secret-pairs": _PAIRS,
+    "secret-insert": rf"(?i){_NAME_END}{_PUT}\]?\s*(?:,[^()]*)?\)\s*(?:values|from[ ]stdin)",
+    "secret-cells": rf"(?i){_NAME_END}[:*]?\s*</(?:\w+>\s*</)?th>",
+    "secret-list": rf"(?i){_NAME_END}s?{_PUT}[ \t]*(?::|:?=|=>)[ \t]*(?:[\[({{]|\r?\n)",
+}
 _FOUND: Any = compiled(rf"(?i)({_NAME_END}){_PUT}[ \t]*(?:[,;|\t\r\n]|\x{{2502}}|  |$)")
+_FOUND_PAIRS: Any = compiled(_PAIRS)
+_NAMES: Any = compiled(rf"(?i)(?:.*[ \t])?{_PUT}{_NAMING}{_PUT}\s*")
+_VALUES: Any = compiled(rf"(?i)\s*{_PUT}value{_PUT}\s*(?:\x{{2502}}\s*)?")
+_INSERT: Any = compiled(r"(?i)\(([^()\x00]{1,900})\)\s*(values|from[ ]stdin)[^\n(]{0,40}")
+# Possessive, and bounded: no text makes them go back over what they read.
+_ROW = re.compile(rb"[ \t\r,]{0,200}+(?:\n[^\n(]{0,80}+)?\(")
+_SQL_STRING = rb"""'(?:[^'\\]|''|\\.){0,4000}+'|"[^"\n]{0,4000}+\""""
+_SQL_VALUE = re.compile(
+    rb"\s{0,200}+((?:[^,()'\"\s]|\s|%s|\((?:[^()'\"]|%s){0,4000}+\)){0,4000}+)([,)])" % (_SQL_STRING, _SQL_STRING),
+    re.DOTALL,
+)
+_STRING = re.compile(rb"(['\"])(.*?)\1", re.DOTALL)
+_CELLS: Any = compiled(rf"(?i){_NAME_END}[:*]?\s*</(?:\w+>\s*</)?th>")
+_CELL = re.compile(
+    rb"<t[dh]\b[^<>]{0,400}+>\s{0,80}+(?:<[a-z][^<>]{0,400}+>\s{0,80}+){0,4}([^<>]{0,800}+)"
+    rb"(?:</\w+>\s{0,80}+){0,4}</t[dh]>|<tr\b|</table",
+    re.IGNORECASE,
+)
+_LIST: Any = compiled(
+    rf"(?i)(?:^|[^\w.-])({_NAME})(?:s|(?-i:credentials)){_PUT}[ \t]*(?::|:?=|=>)[ \t]*([\[({{]|\r?\n)"
+)
+_BEFORE_ITEM: Final = rb"\s{0,80}(?:\n[^\n\"'\]]{0,80})?"
+_ITEM = re.compile(
+    rb"%s(?:\"((?:[^\"\\\n]|\\.){0,800}+)\"|'([^'\n]{0,800}+)'|([^\s,\[\](){}\"':]{1,400}+))%s[,\])}]"
+    % (_BEFORE_ITEM, _BEFORE_ITEM.replace(rb"\]", rb"\],"))
+)
+_LINE_ITEM = re.compile(
+    rb"(?:[^\n]{0,120}?[^\w\n-])??-[ \t]{1,20}+(?:\"([^\"\n]{1,400}+)\"|'([^'\n]{1,400}+)'|([^\s\"']{1,400}+))"
+    rb"(?:[ \t]{1,20}+#[^\n]{0,400})?[ \t\r]{0,20}(?:\n|\Z)"
+)
+_NEAR: Final = 4096
 # A password may be made of words, where its column says so.
 _PASSWORD: Any = compiled(r"(?i)(?:passw(?:or)?d|passphrase|passcode|pass|pwd|pw|psw|pword)$")
 _LABEL = re.compile(rb"[a-z]+(?:[-.][a-z0-9]+)+")  # of an object in a cluster
@@ -69,16 +109,25 @@ class _Header(NamedTuple):
     telling: dict[int, bytes]
     end: int
     string: bool  # it stands in a string of another text
+    names: int = -1  # the column whose names tell of the value beside them
+
+    def name_of(self, place: int, row: bytes, fields: list[tuple[int, int]]) -> bytes:
+        """What tells of the value at a place of `row`; empty: nothing does."""
+        if self.names < 0:
+            return self.telling[place]
+        told = _TELLING_FIRST.search(row[slice(*fields[self.names])])
+        return told.group(1) if told is not None else b""
 
 
 class Columns:
     """Finds the values of secret columns."""
 
     def finds(self, data: bytes, called: Called | None = None) -> Iterator[Find]:
-        """Each of them, left to right; none where `KEY` was not `called`."""
-        if called is None or KEY in called:
-            for table in _tables(data):
-                yield from table.finds
+        """Each of them, by the ways to tell of many; those that were not `called` find none."""
+        for key, tables in _WAYS.items():
+            if called is None or key in called:
+                for table in tables(data):
+                    yield from table.finds
 
 
 def open_header(data: bytes) -> bytes:
@@ -89,10 +138,10 @@ def open_header(data: bytes) -> bytes:
     return header
 
 
-def _tables(data: bytes) -> Iterator[Table]:
+def _tables(data: bytes, found: Any = _FOUND) -> Iterator[Table]:
     at = 0
-    while (match := _FOUND.search(data, at)) is not None:
-        place = match.end(1) - 1
+    while (match := found.search(data, at)) is not None:
+        place = match.end(1 if found is _FOUND else 0) - 1
         start = max(data.rfind(b"\n", at, place) + 1, at)
         end = data.find(b"\n", place)
         end = len(data) if end < 0 else end
@@ -118,9 +167,19 @@ def _header(data: bytes, start: int, end: int) -> _Header | None:
             fields = [line[left:right] for left, right in spans]
             told = (_TELLING_FIRST.search(fields[0]), *map(_TELLING.fullmatch, fields[1:]))
             telling = {place: match.group(1) for place, match in enumerate(told) if match is not None}
+            names = -1
+            if not telling:
+                names, telling = _of_pairs(fields)
             if telling and _are_names(fields, separator):
-                return _Header(separator, fields, [left for left, _ in spans], telling, end + 1, string=string)
+                return _Header(separator, fields, [left for left, _ in spans], telling, end + 1, string, names)
     return None
+
+
+def _of_pairs(fields: list[bytes]) -> tuple[int, dict[int, bytes]]:
+    """Which column holds names, and which their values."""
+    values = [place for place, field in enumerate(fields) if _VALUES.fullmatch(field)]
+    names = [place for place, field in enumerate(fields) if _NAMES.fullmatch(field)]
+    return (names[0], {values[-1]: b""}) if names and values else (-1, {})
 
 
 def _are_names(fields: list[bytes], separator: bytes) -> bool:
@@ -169,11 +228,12 @@ def _table(data: bytes, header: _Header, line: bytes) -> Table | None:
         fields = _fields(row, header.separator)
         if len(fields) == len(header.fields) and _is_row(row, fields, header):
             rows, odd, reach = rows + 1, 0, min(end + 1, len(data))
-            for place, name in header.telling.items():
+            for place in header.telling:
+                name = header.name_of(place, row, fields)
                 left, right = _value(row, *fields[place], first=place == 0)
                 if header.string and place == len(fields) - 1 and (ending := _END_OF_STRING.search(row, left, right)):
                     right = ending.start()
-                if _is_secret(row[left:right], name):
+                if name and _is_secret(row[left:right], name):
                     finds.append(Find(at + left, at + right, RANK_NAMED, KEY, row[left:right]))
         elif not _RULE.fullmatch(row):
             odd += 1
@@ -210,3 +270,89 @@ def _is_secret(value: bytes, name: bytes) -> bool:
         return False
     run = max(_RUN.findall(value), key=len, default=b"")
     return CHECKS["random"](value) or CHECKS["mixed"](run) or CHECKS["random"](run)
+
+
+def _inserts(data: bytes) -> Iterator[Table]:
+    """Rows of an INSERT, or of the COPY of a dump, below their list of columns."""
+    at = 0
+    while (match := _INSERT.search(data, at)) is not None:
+        at = match.end()
+        columns = match.group(1).split(b",")
+        told = map(_TELLING.fullmatch, (column.strip(b" \t\r\n[]") for column in columns))
+        telling = {place: name.group(1) for place, name in enumerate(told) if name is not None}
+        if not telling:
+            continue
+        if match.group(2).lower() != b"values":
+            end = data.find(b"\n", at)
+            header = _Header(b"\t", columns, [], telling, end + 1, string=False)
+            if end >= 0 and (table := _table(data, header, match.group())) is not None:
+                yield table
+            continue
+        finds: list[Find] = []
+        while (opened := _ROW.match(data, at)) is not None:
+            place, at = 0, opened.end()
+            while (value := _SQL_VALUE.match(data, at)) is not None:
+                at = value.end()
+                string = _STRING.search(data, *value.span(1)) if place in telling else None
+                if string is not None:
+                    finds += _find(data, *string.span(2), telling[place])
+                place += 1
+                if value[2] == b")":
+                    break
+            if value is None:
+                break
+        yield Table(match.group(), match.end(), at, finds)
+
+
+def _cells(data: bytes) -> Iterator[Table]:
+    """Rows of a table of HTML below its header."""
+    at = 0
+    while (match := _CELLS.search(data, at)) is not None:
+        start = at = max(data.rfind(b"<tr", max(match.start() - _NEAR, at), match.start()), at)
+        telling: dict[int, bytes] = {}
+        finds: list[Find] = []
+        place, row = 0, -1
+        while (cell := _CELL.search(data, at, at + _NEAR)) is not None:
+            at = cell.end()
+            if cell[0].startswith(b"</"):
+                break
+            if cell[1] is None:
+                place, row = 0, row + 1
+                continue
+            text = cell[1].strip(b":* \t\r\n")
+            if row <= 0 and (told := _TELLING.fullmatch(text)) is not None:
+                telling[place] = told.group(1)
+            elif row > 0 and place in telling:
+                left = cell.start(1) + cell[1].find(text)
+                finds += _find(data, left, left + len(text), telling[place])
+            place += 1
+        at = max(at, match.end())
+        yield Table(data[start : match.end()], match.end(), at, finds)
+
+
+def _lists(data: bytes) -> Iterator[Table]:
+    """The values of a list whose name tells of each of them."""
+    at = 0
+    while (match := _LIST.search(data, at)) is not None:
+        at, finds = match.end(), list[Find]()
+        item = _ITEM if match.group(2) in b"[({" else _LINE_ITEM
+        while (value := item.match(data, at)) is not None:
+            at = value.end()
+            finds += _find(data, *value.span(value.lastindex or 0), match.group(1))
+            if value[0][-1:] in b"])}":
+                break
+        yield Table(match.group(), match.end(), at, finds)
+
+
+def _find(data: bytes, start: int, end: int, name: bytes) -> Iterator[Find]:
+    if _is_secret(data[start:end], name):
+        yield Find(start, end, RANK_NAMED, KEY, data[start:end])
+
+
+_WAYS: Final[Mapping[Key, Callable[[bytes], Iterator[Table]]]] = {
+    KEY: _tables,
+    "secret-pairs": lambda data: _tables(data, _FOUND_PAIRS),
+    "secret-insert": _inserts,
+    "secret-cells": _cells,
+    "secret-list": _lists,
+}

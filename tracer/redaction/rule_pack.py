@@ -92,6 +92,7 @@ def _own() -> Iterator[Rule]:
             gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else gate,
             near=rule.get("near", "gate" in rule),
             by_password=rule.get("by_password", False),
+            names_passwords=rule.get("names_passwords", False),
         )
 
 

@@ -74,6 +74,16 @@ _PASSWORD_NAME = re.compile(
     rb"(?:[^\w]{1,99}(?:parameter)?(?:value|string|plaintext))?[^\w]*$",
     re.IGNORECASE,
 )
+# The same of a secret that a person may have made up, before which stands what it is for.
+_SECRET_NAME = re.compile(rb"[a-z0-9][_-]?secret[^\w]*$", re.IGNORECASE)
+_MANY_WORDS, _LEAST_SHORT = 4, 3
+# What may end a value that stands in no quotes: signs between values, between commands, and letters of writings
+# without blanks.
+_BARE_ENDS = re.compile(rb"[,;&|]|[\xe3-\xed\xef][\x80-\xbf]{2}")
+_PARTS_VALUES, _PARTS_LINES = re.compile(rb"[,;&|]+"), re.compile(rb"[;&|]")
+_WIDE = re.compile(rb"[\xe3-\xed\xef][\x80-\xbf]{2}")
+_NEXT_NAME = re.compile(rb"[A-Za-z_][\w.-]+[=:]|[\"'({\[]")
+_WORD_WITH_NUMBER = re.compile(rb"[0-9.]+|[a-z_]+[0-9]+|[^A-Za-z]*")
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Three words and more, put together by one and the same sign.
 _PHRASE = re.compile(rb"^[A-Za-z]{3,}([-_.!@#*+=~^,])(?:[A-Za-z]{3,}\1)+[A-Za-z]{3,}\d{0,4}$")
@@ -221,16 +231,27 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
     value = _WITHOUT_END.sub(b"", value.strip(b"\"'"))
     if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
         return False
-    if any(word.lower() in _code_words() for word in _WORDS.findall(value)):
+    if _has_code_word(value):
         return False
     phrase = _PHRASE.match(value)
     if phrase is not None:
         return quoted or setting or phrase[1] not in b"_." or value[-1:].isdigit()
     if not _digits(value) or len(set(value)) < _LEAST_SIGNS or not any(byte >= 65 for byte in value):
         return False
-    if _CODE.search(value) is not None:
+    if _CODE.search(value.replace(b";", b"") if quoted else value) is not None:
         return False
     return quoted or setting or _CALL.match(value) is None or value[-2:].isdigit()
+
+
+def _is_phrase(value: bytes, least: int) -> bool:
+    """Words put together by one sign, `least` of them and more, none of which stands in names or forms."""
+    return len(_WORDS.findall(value)) >= least and _PHRASE.match(value) is not None and not _has_code_word(value)
+
+
+def _has_code_word(value: bytes) -> bool:
+    """Whether a word of names or forms is in it; of two letters, one is in any drawn value by chance."""
+    least = 1 if value.islower() else _LEAST_SHORT
+    return any(len(word) >= least and word.lower() in _code_words() for word in _WORDS.findall(value))
 
 
 def _told(value: bytes) -> bool:
@@ -411,6 +432,7 @@ class Rule:
     gate: str = ""  # matches wherever `regex` has a find, and is quicker; else `regex` itself
     first: str = ""  # a run of signs in each match, where the gate would follow every sign else
     by_password: bool = False  # whose name says password counts with words for its value as well
+    names_passwords: bool = False  # each of its names says password
     near: bool = False  # a match begins soon before one of `gate`, and ends on the line on which that ends
 
     @cached_property
@@ -462,12 +484,23 @@ class Rule:
                         yield Find(start, end, self.rank, self.id, data[start:end])
             at = max(end, match.start() + 1)
 
+    @cached_property
+    def _name(self) -> int:
+        """The group of the name beside the value; 0: none."""
+        return int(self._pattern.groupindex.get(b"by", 0))
+
+    @cached_property
+    def _bare(self) -> int:
+        """The group of a value that no quotes end; 0: none."""
+        return int(self._pattern.groupindex.get(b"unquoted", 0))
+
     def _secret(self, match: Any, data: bytes) -> tuple[int, int]:
-        """The range of the named group, else of the first group that took part, else of the match without line ends."""
-        last = match.re.groups
-        groups = (self.group,) if self.group else range(1, last + 1)
+        """The range of `group`, else of the first that took part and is no name, else of the match, no line ends."""
+        groups = (self.group,) if self.group else range(1, match.re.groups + 1)
         for group in groups:
-            start, end = match.span(group)
+            start, end = match.span(group) if group != self._name else (0, 0)
+            if group == self._bare and end > start and _BARE_ENDS.search(data, start, end) is not None:
+                return start, self._bare_end(match, data, start, end)
             if end > start >= 0:
                 return start, end
         start, end = match.span(0)
@@ -497,14 +530,52 @@ class Rule:
         return not any(allow.holds(secret, match.group(0), line) for allow in self._allows)
 
     def _is_password(self, match: Any, data: bytes, start: int, end: int) -> bool:
-        if not self.by_password:
+        if not (self.by_password or self.names_passwords):
             return False
-        name = data[match.start() : start]
-        if _PASSWORD_NAME.search(name) is None:
-            return False
-        quoted = name[-1:] in b"\"'`" and data[end : end + 1] == name[-1:]
-        setting = not quoted and name.rstrip()[-1:] in b"=:" and name.upper() == name
+        before = data[match.start() : start]
+        quoted = before[-1:] in b"\"'`" and data[end : end + 1] == before[-1:]
+        if not self._says_password(match, data, start):
+            name = match.group(self._name) if self._name else before
+            return quoted and _SECRET_NAME.search(name) is not None and _is_phrase(data[start:end], _MANY_WORDS)
+        setting = not quoted and before.rstrip()[-1:] in b"=:" and before.upper() == before
         return _chosen(data[start:end], quoted=quoted, setting=setting)
+
+    def _says_password(self, match: Any, data: bytes, start: int) -> bool:
+        name = match.group(self._name) if self._name else data[match.start() : start]
+        return self.names_passwords or (self.by_password and _PASSWORD_NAME.search(name) is not None)
+
+    def _bare_end(self, match: Any, data: bytes, start: int, end: int) -> int:
+        """Where the value ends: a password may hold the signs that part values, the first of them ends any other.
+
+        A line within quotes of its own, name and all, holds no others.
+        """
+        opening = data[match.start() : match.start() + 1]
+        whole = opening in {b'"', b"'"} and data[end : end + 1] == opening
+        if (wide := _WIDE.search(data, start, end)) is not None:
+            end = wide.start()
+        value = data[start:end]
+        if not whole:
+            value = _PARTS_LINES.split(value, maxsplit=1)[0]
+        parted = _PARTS_VALUES.search(value)
+        if parted is None:
+            length = len(value)
+        elif self._says_password(match, data, start):
+            length = _length_of_password(value, parted.start())
+        else:
+            length = parted.start()
+        return start + (length if length >= _LEAST_SIGNS else 0)
+
+
+def _length_of_password(value: bytes, first: int) -> int:
+    """How long it is: up to the next name, or to the `first` of the signs behind which there are words only."""
+    length = first
+    for parted in _PARTS_VALUES.finditer(value):
+        if _NEXT_NAME.match(value, parted.end()) is not None:
+            break
+        piece = _PARTS_VALUES.split(value[parted.end() :], maxsplit=1)[0]
+        if _digits(piece) and _WORD_WITH_NUMBER.fullmatch(piece) is None:
+            length = parted.end() + len(piece)
+    return length
 
 
 class RuleSet:

@@ -1,4 +1,4 @@
-"""What stands in base64, hexadecimal digits or wide characters: runs of signs, decoded, with the way back."""
+"""What stands in base64, hexadecimal digits, wide characters or a dump: runs of signs, decoded, with the way back."""
 
 from __future__ import annotations
 
@@ -97,10 +97,26 @@ class Run(NamedTuple):
         return self.start + at + bisect_right(self.breaks, at)
 
 
+class Dump(NamedTuple):
+    """A dump's lines, which decode to `data`: where the digits of each byte begin, and where it is shown last.
+
+    That is in the text beside the digits, or in them: what stands between those of two bytes goes with them.
+    """
+
+    data: bytes
+    starts: list[int]
+    ends: list[int]
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """As `View.original`."""
+        left = self.starts[min(start, len(self.starts) - 1)]
+        return left, max(self.ends[max(end, 1) - 1], left)
+
+
 class Runs:
     """Many runs, decoded, one after another with a gap that no rule matches across."""
 
-    def __init__(self, runs: Iterable[Run]) -> None:
+    def __init__(self, runs: Iterable[Run | Dump]) -> None:
         self._runs = list(runs)
         self._starts = [0]
         for run in self._runs:
@@ -115,10 +131,14 @@ class Runs:
 
 
 _GAP = b"\n\0\n"
-BASE64_KEY, UTF8_KEY, HEX_KEY, WIDE_KEY = "base64", "base64-utf8", "hex", "wide"
+BASE64_KEY, UTF8_KEY, HEX_KEY, WIDE_KEY, DUMP_KEY = "base64", "base64-utf8", "hex", "wide", "dump"
 # Printable ASCII in UTF-16 or UTF-32, of either order.
 WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
-RUNS: Final = {BASE64_KEY: BASE64_TEXT, UTF8_KEY: _other_letters().encode(), HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT}
+# An offset, which begins with zeros, and two groups of digits (xxd, hexdump, od), or two signs (od -c).
+DUMP = rb"0000[0-9A-Fa-f]{2,4}(?::? {1,4}[0-9A-Fa-f]{2,8} {1,4}[0-9A-Fa-f]{2}|(?:   [!-~]|  \\[0-9a-z]){2})"
+RUNS: Final = {
+    BASE64_KEY: BASE64_TEXT, UTF8_KEY: _other_letters().encode(), HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT, DUMP_KEY: DUMP
+}  # fmt: skip
 # Runs of signs of one kind that are in each of them, line breaks among them: quick to look for.
 FIRSTS: Mapping[Key, str] = {
     BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}",
@@ -137,6 +157,10 @@ def runs_views(data: bytes, called: Called | None) -> Iterator[Runs]:
             found = Runs(run for run in runs if run.data)
             if found.data:
                 yield found
+    if called is None or DUMP_KEY in called:
+        dumps = Runs(_dumps(data))
+        if dumps.data:
+            yield dumps
 
 
 def _whole(_data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -210,6 +234,84 @@ def _wide_run(data: bytes, start: int, end: int) -> Run:
     run = data[start:end]
     zeros = [match.start() - number for number, match in enumerate(re.finditer(rb"\0", run))]
     return Run(run.replace(b"\0", b""), start, end, zeros, 1, 1)
+
+
+_OFFSET: Final = rb"[^\n]{0,80}?(?<![0-9A-Za-z])[0-9A-Fa-f]{6,8}"
+# Digits of xxd follow a colon and one blank each; its text stands two blanks behind them.
+_DUMPED = re.compile(
+    rb"%s(?:(:) ((?:[0-9A-Fa-f]{2,8} ){0,64}[0-9A-Fa-f]{2,8})"
+    rb"|[ ]{1,4}((?:[0-9A-Fa-f]{2,8}[ ]{1,4}){0,64}[0-9A-Fa-f]{2,8}))(?![0-9A-Za-z])" % _OFFSET
+)
+_SIGNS_DUMPED = re.compile(rb"%s()()((?:   [ -~]|  \\[0-9a-z]| [0-7]{3})+)" % _OFFSET)
+_DIGITS = re.compile(rb"[0-9A-Fa-f]+")
+_SIGN_DUMPED = re.compile(rb"(?s:.){3}(?s:.)")
+_SHOWN: Final = re.compile(rb"[ ]*([|>])")
+_ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
+_NO_TEXT: Final = bytes(set(range(32)) - set(b"\t\n\r"))
+_AS_ZERO: Final = bytes.maketrans(_NO_TEXT, bytes(len(_NO_TEXT)))
+_OCTAL_BYTE, _OCTAL_WORD = 3, 6
+
+
+def _dumps(data: bytes) -> Iterator[Dump]:
+    """Each dump: lines that begin with an offset. What is no text in it becomes zeros, which no rule goes across."""
+    at = 0
+    while (match := _FOUND[DUMP_KEY].search(data, at)) is not None:
+        at = max(data.rfind(b"\n", at, match.start()) + 1, at)
+        decoded, starts, ends = bytearray(), list[int](), list[int]()
+        while True:
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            line = _DUMPED.match(data, at, end)
+            if line is None or (not line[1] and b"\\" in line[0]):
+                line = _SIGNS_DUMPED.match(data, at, end)
+            if line is not None:
+                _undump(data, line, end, decoded, starts, ends)
+            elif data[at:end].strip() != b"*":
+                break
+            at = end + 1
+            if at >= len(data):
+                break
+        at = max(at, match.end())
+        yield Dump(bytes(decoded).translate(_AS_ZERO), starts, ends)
+
+
+def _undump(
+    data: bytes, line: re.Match[bytes], end: int, decoded: bytearray, starts: list[int], ends: list[int]
+) -> None:
+    """Add the bytes of one `line` that ends at `end`, and where they stand."""
+    group = 2 if line[1] else 3
+    signs = line.re is _SIGNS_DUMPED
+    first = len(starts)
+    for digits in (_SIGN_DUMPED if signs else _DIGITS).finditer(data, *line.span(group)):
+        part = _of_sign(digits[0].strip(b" ")) if signs else _of_digits(digits[0], big=bool(line[1]))
+        decoded += part
+        size = len(digits[0]) // len(part) if line[1] else 0
+        for at in range(len(part)):
+            starts.append(digits.start() + size * at)
+            ends.append(digits.start() + size * (at + 1) if size else digits.end())
+    count = len(starts) - first
+    bar = _SHOWN.match(data, line.end(group), end)
+    shown = bar.end() if bar is not None else end - count if line[1] else 0
+    if shown >= line.end(group):
+        ends[first:] = [min(shown + at + 1, end) for at in range(count)]
+
+
+def _of_digits(digits: bytes, *, big: bool) -> bytes:
+    """Bytes as they are, octal ones, or words whose last byte stands first."""
+    if len(digits) == _OCTAL_BYTE or (len(digits) == _OCTAL_WORD and not big):
+        try:
+            return (int(digits, 8) & 0xFFFF).to_bytes(1 if len(digits) == _OCTAL_BYTE else 2, "little")
+        except (ValueError, OverflowError):
+            return b"\0"
+    decoded = binascii.unhexlify(digits[: len(digits) // 2 * 2])
+    return decoded if big else decoded[::-1]
+
+
+def _of_sign(sign: bytes) -> bytes:
+    """A sign as `od -c` shows it."""
+    if len(sign) == _OCTAL_BYTE:
+        return bytes([int(sign, 8) & 0xFF])
+    return _ESCAPES.get(sign[1:], b"\0") if sign[:1] == b"\\" and len(sign) > 1 else sign or b" "
 
 
 def _breaks(run: bytes) -> list[int]:

@@ -180,3 +180,103 @@ def test_a_table_ends_where_its_lines_do(redactor: ProjectRedactor) -> None:
         assert redactor.redact_text(text) == (text, {})
     text, _ = redactor.redact_text(f"user,password\nbob,none\na line, that is, none\nann,{value}\n")
     assert value not in text
+
+
+def _inserts(rows: list[list[str]], between: str) -> str:
+    values = between.join("(" + ", ".join(f"'{field}'" for field in row) + ")" for row in rows[1:])
+    return f"INSERT INTO users ({', '.join(rows[0])}) VALUES {values};\n"
+
+
+def one_line(rows: list[list[str]]) -> str:
+    return _inserts(rows, ", ")
+
+
+def lines(rows: list[list[str]]) -> str:
+    return _inserts(rows, ",\n  ")
+
+
+def copied(rows: list[list[str]]) -> str:
+    return f"COPY public.users ({', '.join(rows[0])}) FROM stdin;\n" + tabs(rows[1:]) + "\\.\n"
+
+
+def markup(rows: list[list[str]]) -> str:
+    head = "".join(f"<th>{field}</th>" for field in rows[0])
+    body = "".join("<tr>" + "".join(f'<td class="c">{field}</td>' for field in row) + "</tr>" for row in rows[1:])
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>\n"
+
+
+def indented_markup(rows: list[list[str]]) -> str:
+    return markup(rows).replace("<t", "\n  <t").replace("</tr>", "\n  </tr>")
+
+
+@pytest.mark.parametrize("form", [one_line, lines, copied, markup, indented_markup])
+@pytest.mark.parametrize("made", HEADERS)
+@pytest.mark.parametrize("before", ["", "2026-11-02T10:00:01Z db: ", "> "])
+def test_rows_of_a_database_and_of_a_page_are_read_by_their_header(
+    redactor: ProjectRedactor, form: object, made: object, before: str
+) -> None:
+    assert callable(form)
+    draw = random.Random(f"{form.__name__}/{before}")
+    for _ in range(10):
+        rows, values = table(draw, made)
+        rows[0] = [name.replace(" ", "_") for name in rows[0]]
+        text = "".join(before + line for line in form(rows).splitlines(keepends=True))
+        redacted, _ = redactor.redact_text(text)
+        assert [value for value in values if value in redacted] == [], text
+        assert [field for row in rows[1:] for field in row if field not in values and field not in redacted] == []
+        assert redactor.redact_text(redacted) == (redacted, {})
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("head", [["Key", "Value"], ["name", "type", "value"], ["Variable", "Value"]])
+def test_each_row_of_names_and_values_tells_by_its_name(
+    redactor: ProjectRedactor, form: object, head: list[str]
+) -> None:
+    assert callable(form)
+    draw = random.Random(form.__name__)
+    for _ in range(10):
+        value, other, middle = password(draw), key(draw), [word(draw)] * (len(head) - 2)
+        rows = [head, ["region", *middle, word(draw)], ["DB_PASSWORD", *middle, value], ["build", *middle, other]]
+        redacted, _ = redactor.redact_text(f"some words\n\n{form(rows)}\nand more\n")
+        assert value not in redacted
+        assert form is quoted or other in redacted
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        '{"passwords":["@@","@@"],"count":2}',
+        "passwords = ['@@', '@@']",
+        '"passwords": [\n    "@@",\n    "@@"\n],',
+        "passwords:\n  - @@\n  - '@@'\nusers: 2",
+        "log: db_passwords:\nlog:   - @@\nlog:   - @@  # old\n",
+        'String[] passwords = {"@@", "@@"};',
+    ],
+)
+@pytest.mark.parametrize("made", [password, phrase])
+def test_a_list_under_a_plural_is_found_to_its_end(redactor: ProjectRedactor, form: str, made: object) -> None:
+    assert callable(made)
+    draw = random.Random(form)
+    for _ in range(20):
+        values, text = [made(draw), made(draw)], form
+        for value in values:
+            text = text.replace("@@", value, 1)
+        redacted, _ = redactor.redact_text(text)
+        assert [value for value in values if value in redacted] == [], text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO users (name, password_hint) VALUES ('ann', 'a1b2c3d4e5');\n",
+        "INSERT INTO logs (token_count, text) VALUES (12, 'a1b2c3d4e5');\n",
+        "<table><tr><th>User</th><th>Plan</th></tr><tr><td>ann</td><td>a1b2c3d4e5</td></tr></table>\n",
+        "Key         Value\n---         -----\nregion      eu-west-1a2b\nbuild       a1b2c3d4e5f6\n",
+        'tokens: ["the", "x86_64-linux", "utf-8", "covid-19"]\n',
+        "secrets:\n  - db-password-7f8b9c\n  - api-v2-tls-4x\n",
+        "passwords: [required, optional]\npasswords:\n  - see above\n",
+        "for name, value in settings:\n    password, a1b2c3 = 1, 2\n",
+    ],
+)
+def test_rows_and_lists_of_other_things_stay(redactor: ProjectRedactor, text: str) -> None:
+    assert redactor.redact_text(text) == (text, {})

@@ -317,7 +317,7 @@ class CodeStore:
     async def retold(
         self, tree: str, tests: Sequence[str], cases: Sequence[CaseResult], product: Sequence[ChangedFile]
     ) -> Retold:
-        """These tests, to be given other values, with their files: of `tests`, else of all in the tree."""
+        """These tests with their files, to be given other values: of `tests`, else of all."""
 
         def told(files: Mapping[str, bytes]) -> Retold:
             texts = {path: text.decode("utf-8", "replace") for path, text in files.items()}

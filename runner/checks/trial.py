@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.checks.bought.by_sight import answers_held, concerns, examples_held, redefined, replaces_things
-from runner.checks.bought.requested import careless, codeless, unheard, unmade, untested
+from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested
 from runner.checks.bought.tried import Run, try_out, try_own
 from runner.checks.bought.variants import as_it_was, handed_back, is_known, stubs_of
 from runner.checks.clean_copy import (
@@ -149,6 +149,7 @@ class Trials:
             *unheard(files, request, folder=self._source.folder),
             *(() if told else codeless(files, request)),
             *untested(files, request),
+            *uncalled(files, request, folder=self._source.folder),
         ]
         evidence = evidence._replace(asks=(*evidence.asks, *told))
         before = self._known.get(self._key(command.command, base))

@@ -14,12 +14,12 @@ import tree_sitter
 from runner.checks.bought.by_sight import CALLED, is_prose, is_word_of
 from runner.checks.harness import code_files, named_in, rows
 from runner.gate.criterion import ChangedFile, Place, at
-from runner.gate.definitions import Function, functions_of
+from runner.gate.definitions import Function, functions_of, name_of, names_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
 from runner.gate.languages import by_path, grammar
 from runner.gate.line_map import line_map
-from runner.gate.source import Source, open_source
+from runner.gate.source import Source, open_source, upwards
 
 
 def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Place]:
@@ -328,3 +328,70 @@ def is_anybodys(number: float, said: str) -> bool:
         or (words is not None and re.search(rf"(?i)\b(?:{words})\b", said) is not None)
         or re.search(share, said) is not None
     )
+
+
+def uncalled(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Iterator[Place]:
+    """Functions and classes that the change adds, that the request does not name, and that no code of the product uses.
+
+    A function with something above it that registers it is used, as is one whose name somebody else looks for.
+    """
+    product = [file for file in files if _is_code(file) and not is_test_file(file.path) and file.after is not None]
+    found: dict[str, tuple[ChangedFile, int, int]] = {}
+    for file in product:
+        before, after = (open_source(file.path, side) if side else None for side in (file.before, file.after))
+        known = {name for name, _, _ in names_of(before)} if before is not None else set()
+        if after is None:
+            continue
+        for node in after.nodes((*after.language.functions, *after.language.classes)):
+            name, above = name_of(node), node.parent
+            if not name or name in known or _FREE.fullmatch(name) is None or above is None:
+                continue
+            inside = "method" in node.type or any(one.type in after.language.classes for one in upwards(above))
+            if inside or node.child_by_field_name("body") is None or _is_registered(node):
+                continue
+            found[name] = (file, node.start_byte, node.end_byte)
+    left = [name for name in found if not _speaks_of(request, name)]
+    for file in product:
+        text = code_of(file).encode()
+        spans = [(name, start, end) for name, (own, start, end) in found.items() if own is file]
+        left = [name for name in left if not _is_used(name, text, spans)]
+    left = [name for name in left if name not in named_in(folder, left, files)]
+    for file in files:
+        if file not in product and not is_prose(file.path) and not is_test_file(file.path):
+            left = [name for name in left if not is_word_of(name, (file.after or b"").decode("utf-8", "replace"))]
+    if left:
+        file, start, _ = found[left[0]]
+        line = (file.after or b"")[:start].count(b"\n") + 1
+        told = f"nothing in the product uses {', '.join(left)}"
+        yield at("idle", told, path=file.path, line=line, suggestion="put it to use")
+
+
+_FREE = re.compile(r"(?!(?:main|init|setup|teardown|__\w+__)$)[A-Za-z_]\w{2,}")
+# Lines that take something in, or give it out.
+_PASSED_ON = re.compile(
+    r"^\s*(?:export\s*(?:default\s*)?(?:\{|\*|\w+\s*;?$)|module\.exports|exports\.|__all__|from\b|import\b"
+    r"|(?:pub )?use\b|require\b|(?:const|var|let)\s.*\brequire\()"
+)
+
+
+def _speaks_of(request: str, name: str) -> bool:
+    """Whether the words of a name are all there: `export_csv` in "a CSV export"."""
+    said = request.lower()
+    return all(word in said for word in map(str.lower, _PARTS.findall(name)) if len(word) > _SHORT)
+
+
+_PARTS, _SHORT = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])"), 2
+
+
+def _is_registered(node: tree_sitter.Node) -> bool:
+    above = node.parent
+    return above is not None and ("decorat" in above.type or any("attribute" in one.type for one in node.children))
+
+
+def _is_used(name: str, text: bytes, spans: Sequence[tuple[str, int, int]]) -> bool:
+    """Whether code outside of it names it, but to give it out or to take it in."""
+    for own, start, end in spans:
+        if own == name:
+            text = text[:start] + b" " * (end - start) + text[end:]
+    lines = [line for line in text.decode("utf-8", "replace").splitlines() if is_word_of(name, line)]
+    return any(not _PASSED_ON.match(line) or re.search(rf"(?<!\w){name}\s*[(.]", line) for line in lines)

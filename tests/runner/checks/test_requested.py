@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought.requested import careless, codeless, unheard, unmade, untested
+from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested
 from runner.checks.harness import rows
 from runner.gate.criterion import ChangedFile
 
@@ -242,3 +242,32 @@ def test_a_function_of_any_depth_is_read() -> None:
     """Sums of thousands of terms are as deep a tree."""
     text = f"int sum(int a, int b) {{ return {' + '.join(['a'] * 5000)}; }}\n#define IS(x) sum(x, 1)\nint f = IS(2);\n"
     assert list(careless([ChangedFile(path="tests/a.c", before=None, after=text.encode())])) == []
+
+
+OLD = "def order(tasks):\n    return sorted(tasks)\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "request_", "told"),
+    [
+        ({"plan.py": f"{OLD}\n\ndef quick(tasks):\n    return [*tasks]\n"}, "order() is slow", "quick"),
+        ({"fast.py": "def quick(tasks):\n    return [*tasks]\n"}, "order() is slow", "quick"),
+        ({"fast.js": "class Quick { go() {} }\nmodule.exports = { Quick };\n"}, "order() is slow", "Quick"),
+        ({"plan.py": OLD.replace("sorted", "quick") + "\n\ndef quick(tasks):\n    return [*tasks]\n"}, "slow", ""),
+        ({"fast.js": "class Quick { go() {} }\nmodule.exports = new Quick();\n"}, "order() is slow", ""),
+        ({"fast.py": "def csv_export(tasks):\n    return tasks\n"}, "We need an export of tasks as CSV", ""),
+        ({"fast.py": "@route('/x')\ndef quick(tasks):\n    return tasks\n"}, "order() is slow", ""),
+        ({"fast.py": "def quick(tasks):\n    return tasks\n", "setup.cfg": "run = fast:quick\n"}, "slow", ""),
+        ({"fast.go": "package a\n\nfunc (s Set) Equal(o Set) bool {\n\treturn true\n}\n"}, "slow", ""),
+        ({"tests/test_a.py": "def quick(tasks):\n    return tasks\n"}, "slow", ""),
+    ],
+)
+def test_what_was_added_is_put_to_use(tmp_path: Path, files: dict[str, str], request_: str, told: str) -> None:
+    """The right code beside the old one, with tests of its own and no caller, ended well."""
+    (tmp_path / "plan.py").write_text(OLD)
+    changed = [
+        ChangedFile(path=path, before=OLD.encode() if path == "plan.py" else None, after=text.encode())
+        for path, text in files.items()
+    ]
+    expected = [f"nothing in the product uses {told}"] if told else []
+    assert [place.message for place in uncalled(changed, request_, folder=tmp_path)] == expected

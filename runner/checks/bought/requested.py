@@ -336,11 +336,14 @@ def uncalled(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Ite
     A function with something above it that registers it is used, as is one whose name somebody else looks for.
     """
     product = [file for file in files if _is_code(file) and not is_test_file(file.path) and file.after is not None]
+    made = {file.path for file in product if file.before is None}
+    if all(path in made for path, _ in code_files(folder)):
+        return  # a product that is all new: who uses it is still to come
     found: dict[str, tuple[ChangedFile, int, int]] = {}
     for file in product:
         before, after = (open_source(file.path, side) if side else None for side in (file.before, file.after))
         known = {name for name, _, _ in names_of(before)} if before is not None else set()
-        if after is None:
+        if after is None or _speaks_of(request, PurePosixPath(file.path).stem):
             continue
         for node in after.nodes((*after.language.functions, *after.language.classes)):
             name, above = name_of(node), node.parent

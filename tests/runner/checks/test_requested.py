@@ -256,6 +256,7 @@ OLD = "def order(tasks):\n    return sorted(tasks)\n"
         ({"plan.py": OLD.replace("sorted", "quick") + "\n\ndef quick(tasks):\n    return [*tasks]\n"}, "slow", ""),
         ({"fast.js": "class Quick { go() {} }\nmodule.exports = new Quick();\n"}, "order() is slow", ""),
         ({"fast.py": "def csv_export(tasks):\n    return tasks\n"}, "We need an export of tasks as CSV", ""),
+        ({"fast.py": "def quick(tasks):\n    return tasks\n"}, "write fast.py for large plans", ""),
         ({"fast.py": "@route('/x')\ndef quick(tasks):\n    return tasks\n"}, "order() is slow", ""),
         ({"fast.py": "def quick(tasks):\n    return tasks\n", "setup.cfg": "run = fast:quick\n"}, "slow", ""),
         ({"fast.go": "package a\n\nfunc (s Set) Equal(o Set) bool {\n\treturn true\n}\n"}, "slow", ""),
@@ -271,3 +272,5 @@ def test_what_was_added_is_put_to_use(tmp_path: Path, files: dict[str, str], req
     ]
     expected = [f"nothing in the product uses {told}"] if told else []
     assert [place.message for place in uncalled(changed, request_, folder=tmp_path)] == expected
+    (tmp_path / "plan.py").unlink()
+    assert not [*uncalled([file for file in changed if file.before is None], request_, folder=tmp_path)]

@@ -247,8 +247,8 @@ class StateGuard:
                 room -= facts[2]
                 wanted[as_copy] = name
                 continue
-            link = wanted_link = _link_name(facts)
-            wanted[wanted_link] = name
+            link = _link_name(facts)
+            wanted[link] = name
             if link in held:
                 continue
             try:
@@ -274,7 +274,7 @@ class StateGuard:
         return next((link for link in links if os.path.lexists(link)), None)
 
     def _writers(self) -> list[str]:
-        return [lock.removesuffix(".lock") for lock in _listed(self.root / "locks")]
+        return [f"{lock.removesuffix('.lock')}-" for lock in _listed(self.root / "locks")]
 
     def _is_written(self, name: str, writers: list[str]) -> bool:
         """Whether it has a writer, who puts it back."""

@@ -380,7 +380,8 @@ def _agentic_row(folder: str, name: str, size: int, mtime: int, _earlier: object
     meta = meta if isinstance(meta, dict) and meta.get("type") == "meta" else {}
     label = str(meta.get("label") or "")
     operation, _, module = label.partition(":")
-    success = meta.get("success")
+    success, source = meta.get("success"), meta.get("source")
+    source = source if isinstance(source, dict) else {}
     return (
         name,
         str(meta.get("ts") or ""),
@@ -396,11 +397,11 @@ def _agentic_row(folder: str, name: str, size: int, mtime: int, _earlier: object
         _count(meta.get("tools")),
         _count(meta.get("errors")),
         _total(meta.get("thoughts")),
-        _count(source.get("bytes") if isinstance(source := meta.get("source"), dict) else None),
+        _count(source.get("bytes")),
         _tokens(meta.get("tokens")),
         len(agents) if isinstance(agents := meta.get("agents"), list) else None,
         str(meta.get("prompt_sha256") or ""),
-        str(meta.get("project_sha256") or ""),
+        str(source.get("project_sha256") or ""),
         size,
         mtime,
     )

@@ -196,6 +196,8 @@ def _meta(
     cleaner = assembly.cleaner
     named = cleaner.relative(str(request.prompt_file.absolute())) if request.prompt_file else None
     told = source.to_dict()
+    if session.cwd:  # where it ran; by name alone two projects are one
+        told["project_sha256"] = folder_sha256(session.cwd)
     if request.since_ms is not None and assembly.cut_off:  # else it is the whole session, under whatever name
         told["since"] = from_epoch_ms(request.since_ms)
     meta: dict[str, Any] = {
@@ -222,8 +224,6 @@ def _meta(
         "source": told,
     }
     meta["redactions"] = dict(sorted(cleaner.counts.items()))
-    if session.cwd:  # where it ran; by name alone two projects are one
-        meta["project_sha256"] = folder_sha256(session.cwd)
     known = [name for name in ("cost_usd", "duration_sec", "prompt", "success") if getattr(request, name) is not None]
     if known:
         meta["told"] = known

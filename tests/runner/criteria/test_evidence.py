@@ -49,6 +49,7 @@ from tracer.facts import CriterionResult, Issue
 class Changes:
     files: tuple[ChangedFile, ...] = ()
     protected: tuple[str, ...] = field(default=())
+    lost: tuple[str, ...] = ()
     diff: bytes = b""
     harm: tuple[Harm, ...] = ()
     harm_unknown: str = ""

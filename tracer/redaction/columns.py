@@ -47,7 +47,10 @@ _PLAIN: Any = compiled(
 )
 _END_OF_STRING = re.compile(rb"""(?:["'`][\s,;)}\]]*|[)}\]]+[.,;]?)\Z""")
 _NAMING: Final = r"(?:key|(?:key|variable)?_?name|variable|setting)"
-_PAIRS = rf"(?i)\b{_NAMING}{_PUT}[ \t]*(?:[,;|\t]|│|  )[^\n]*?\bvalue{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  |$)"
+_PAIRS = (
+    rf"(?i)\b{_NAMING}{_PUT}[ \t]*(?:[,;|\t]|│|  )(?:[\w \t,;|\"'\x60*.-]|│)*?"
+    rf"\bvalue{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  |$)"
+)
 PATTERNS: Final[Mapping[Key, str]] = {
     KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  )",
     "secret-pairs": _PAIRS,

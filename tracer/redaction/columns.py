@@ -47,19 +47,22 @@ _PLAIN: Any = compiled(
 )
 _END_OF_STRING = re.compile(rb"""(?:["'`][\s,;)}\]]*|[)}\]]+[.,;]?)\Z""")
 _NAMING: Final = r"(?:key|(?:key|variable)?_?name|variable|setting)"
-_PAIRS = rf"(?i)\b{_NAMING}{_PUT}[ \t]*(?:[,;|\t]|│|  )[^\n]*?\bvalue{_PUT}[ \t]*"
+_PAIRS = (
+    rf"(?i)\b{_NAMING}{_PUT}[ \t]*(?:[,;|\t]|│|  )(?:[\w \t,;|\"'\x60*.-]|│)*?"
+    rf"\bvalue{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  |$)"
+)
 PATTERNS: Final[Mapping[Key, str]] = {
     KEY: rf"(?i){_NAME_END}{_PUT}(?:[ \t]*[,;|\t\r\n]|[ \t]*│|  )",
     "secret-pairs": _PAIRS,
     "secret-insert": rf"(?i){_NAME_END}{_PUT}\]?\s*(?:,[^()]*)?\)\s*(?:values|from[ ]stdin)",
     "secret-cells": rf"(?i){_NAME_END}[:*]?\s*</(?:\w+>\s*</)?th>",
-    "secret-list": rf"(?i){_NAME_END}s?{_PUT}[ \t]*(?::|:?=|=>)[ \t]*(?:[\[({{]|\r?\n)",
+    "secret-list": rf"(?i){_NAME_END}s{_PUT}[ \t]*(?::|:?=|=>)[ \t]*(?:[\[({{]|\r?\n)",
 }
 _FOUND: Any = compiled(rf"(?i)({_NAME_END}){_PUT}[ \t]*(?:[,;|\t\r\n]|\x{{2502}}|  |$)")
 _FOUND_PAIRS: Any = compiled(_PAIRS)
 _NAMES: Any = compiled(rf"(?i)(?:.*[ \t])?{_PUT}{_NAMING}{_PUT}\s*")
 _VALUES: Any = compiled(rf"(?i)\s*{_PUT}value{_PUT}\s*(?:\x{{2502}}\s*)?")
-_INSERT: Any = compiled(r"(?i)\(([^()\x00]{1,900})\)\s*(values|from[ ]stdin)[^\n(]{0,40}")
+_INSERT: Any = compiled(PATTERNS["secret-insert"].replace("(?:values", "(values"))
 # Possessive, and bounded: no text makes them go back over what they read.
 _ROW = re.compile(rb"[ \t\r,]{0,200}+(?:\n[^\n(]{0,80}+)?\(")
 _SQL_STRING = rb"""'(?:[^'\\]|''|\\.){0,4000}+'|"[^"\n]{0,4000}+\""""
@@ -74,9 +77,7 @@ _CELL = re.compile(
     rb"(?:</\w+>\s{0,80}+){0,4}</t[dh]>|<tr\b|</table",
     re.IGNORECASE,
 )
-_LIST: Any = compiled(
-    rf"(?i)(?:^|[^\w.-])({_NAME})(?:s|(?-i:credentials)){_PUT}[ \t]*(?::|:?=|=>)[ \t]*([\[({{]|\r?\n)"
-)
+_LIST: Any = compiled(rf"(?i)({_NAME_END})s{_PUT}[ \t]*(?::|:?=|=>)[ \t]*([\[({{]|\r?\n)")
 _BEFORE_ITEM: Final = rb"\s{0,80}(?:\n[^\n\"'\]]{0,80})?"
 _ITEM = re.compile(
     rb"%s(?:\"((?:[^\"\\\n]|\\.){0,800}+)\"|'([^'\n]{0,800}+)'|([^\s,\[\](){}\"':]{1,400}+))%s[,\])}]"
@@ -277,12 +278,13 @@ def _inserts(data: bytes) -> Iterator[Table]:
     at = 0
     while (match := _INSERT.search(data, at)) is not None:
         at = match.end()
-        columns = match.group(1).split(b",")
+        opening = data.rfind(b"(", max(match.start() - _NEAR, 0), match.start() + 1) + 1
+        columns = data[opening : data.find(b")", match.start())].split(b",") if opening else []
         told = map(_TELLING.fullmatch, (column.strip(b" \t\r\n[]") for column in columns))
         telling = {place: name.group(1) for place, name in enumerate(told) if name is not None}
         if not telling:
             continue
-        if match.group(2).lower() != b"values":
+        if match.group(1).lower() != b"values":
             end = data.find(b"\n", at)
             header = _Header(b"\t", columns, [], telling, end + 1, string=False)
             if end >= 0 and (table := _table(data, header, match.group())) is not None:
@@ -335,10 +337,11 @@ def _lists(data: bytes) -> Iterator[Table]:
     at = 0
     while (match := _LIST.search(data, at)) is not None:
         at, finds = match.end(), list[Find]()
+        name = match.group(1).lower()
         item = _ITEM if match.group(2) in b"[({" else _LINE_ITEM
         while (value := item.match(data, at)) is not None:
             at = value.end()
-            finds += _find(data, *value.span(value.lastindex or 0), match.group(1))
+            finds += _find(data, *value.span(value.lastindex or 0), name)
             if value[0][-1:] in b"])}":
                 break
         yield Table(match.group(), match.end(), at, finds)

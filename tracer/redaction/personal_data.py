@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tracer.redaction.checksums import luhn
 from tracer.redaction.gate import Called, Key
-from tracer.redaction.rule_set import Find, compiled, literals, luhn, of_bytes
+from tracer.redaction.rule_set import Find, compiled, literals, of_bytes
 
 _RANK = 6
 _EMAIL = (

@@ -13,6 +13,7 @@ from typing import Any
 import re2
 
 from tracer.errors import ConfigError
+from tracer.redaction.checksums import CHECKSUMS
 from tracer.redaction.rule_set import (
     CHECKS,
     RANK_GENERIC,
@@ -25,6 +26,7 @@ from tracer.redaction.rule_set import (
 
 _RULES = Path(__file__).with_name("rules")
 GITLEAKS = _RULES / "gitleaks.json"
+_CHECKS = {**CHECKS, **CHECKSUMS}
 _RULE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _GENERIC = {"generic-api-key", "hashicorp-tf-password", "kubernetes-secret-yaml", "nuget-config-password"}
 
@@ -80,19 +82,39 @@ def telling_name(part: str = "name") -> str:
 
 def _own() -> Iterator[Rule]:
     data = _data("own")
-    for rule in data["rules"]:
+    labels = [spelling for label in data["labels"] for spelling in _spellings(label)]
+    data["parts"]["label"] = "|".join(re.escape(label).replace("\\ ", "[ _-]") for label in labels)
+    for rule in (rule for listed in data["rules"] for rule in _by_lines(listed)):
         gate = _filled("".join(rule.get("gate", "")), data)
         yield Rule(
             id=rule["id"],
             rank=RANK_NAMED if rule.get("named") else RANK_OWN,
             regex=_filled("".join(rule["regex"]), data),
-            keywords=tuple(word.encode() for word in rule["keywords"]),
-            check=CHECKS[rule["check"]] if "check" in rule else None,
+            keywords=tuple(word.encode().lower() for word in _keywords(rule, labels)),
+            check=_CHECKS[rule["check"]] if "check" in rule else None,
             more=_filled(rule.get("more", ""), data),
-            gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else gate,
+            gate=_any_keyword({"keywords": _keywords(rule, labels)}) if rule["id"] in data["by_keyword"] else gate,
             near=rule.get("near", "gate" in rule),
             by_password=rule.get("by_password", False),
         )
+
+
+def _keywords(rule: Mapping[str, Any], labels: list[str]) -> list[str]:
+    return [word for keyword in rule["keywords"] for word in (labels if keyword == "<label>" else [keyword])]
+
+
+def _spellings(label: str) -> list[str]:
+    """`label` in small letters, as a sentence begins, and in capitals, where ASCII alone does not tell."""
+    return list(
+        {spelling.encode().lower(): spelling for spelling in (label, label.capitalize(), label.upper())}.values()
+    )
+
+
+def _by_lines(rule: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """`rule` once, or for as many first lines of a block as it tells: `<above>` are those above the secret's."""
+    for above in range(rule.get("lines", 1)):
+        regex = "".join(rule["regex"]).replace("<above>", rf"(?:[^\n\x00]{{1,120}}\n){{{above}}}")
+        yield {**rule, "regex": regex}
 
 
 def _any_keyword(rule: Mapping[str, Any]) -> str:
@@ -137,15 +159,15 @@ def _run_of(regex: str) -> str:
 
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*)"""  # as in a shell, or between the strings of a list
 _VALUE = r"""(?:"([^"\n\x00]{4,})"|'([^'\n\x00]{4,})'|([^\s"'`;|&<>()\x00]{4,}))"""
-_OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "@": _VALUE}
+_OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "~": r"[^\s\x00]+", "@": _VALUE}
 
 
 def _programs() -> Iterator[Rule]:
     """Options that take passwords. What stands behind a bare word may be prose: only a strong value counts there."""
     for programs, options in _data("programs")["programs"].items():
         for check, chosen in (
-            ("password", [option for option in options if option.startswith("-") or "=" in option]),
-            ("strong", [option for option in options if not option.startswith("-") and "=" not in option]),
+            ("password", [option for option in options if option.startswith(("-", "/")) or "=" in option]),
+            ("strong", [option for option in options if not option.startswith(("-", "/")) and "=" not in option]),
         ):
             if chosen:
                 more = f"(?:{'|'.join(map(_option, chosen))})"
@@ -153,7 +175,7 @@ def _programs() -> Iterator[Rule]:
                 yield Rule(
                     id="password-option",
                     rank=RANK_NAMED,
-                    regex=rf"""(?:^|\n-|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00]*?[ \t"',])??{more}""",
+                    regex=rf"""(?:^|\n-|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00`]*?[ \t"',])??{more}""",
                     keywords=tuple(name.lower().encode() for name in programs.split("|")),
                     check=CHECKS[check],
                     more=rf"""[ \t"',]{more}""",

@@ -14,10 +14,10 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from tracer.redaction.gate import Called, Gate
-from tracer.redaction.line_ends import ended
 from tracer.redaction.marks import MARKER, PLACEHOLDER
 from tracer.redaction.rule_set import RANK_GENERIC, RANK_OWN, Find, is_told, literals
 from tracer.redaction.views import Layer, View, collapsed, layers_of
+from tracer.redaction.wraps import ended
 
 _MAX_LOOKS = 12
 _LEVELS = 3

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import re2
 
 from tracer.errors import ConfigError
-from tracer.redaction.checksums import CHECKSUMS
 from tracer.redaction.rule_set import (
     CHECKS,
     RANK_GENERIC,
@@ -26,13 +28,41 @@ from tracer.redaction.rule_set import (
 
 _RULES = Path(__file__).with_name("rules")
 GITLEAKS = _RULES / "gitleaks.json"
-_CHECKS = {**CHECKS, **CHECKSUMS}
 _RULE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _GENERIC = {"generic-api-key", "hashicorp-tf-password", "kubernetes-secret-yaml", "nuget-config-password"}
 
 # Any text, lines too, between a program's name and its option: an automaton that follows it from each name on runs at
 # half its speed, and what stands behind it tells enough.
 _ANYTHING = re.compile(r"\.\*\??\)\{1,5\}\)")
+
+_BASE58: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_PRIVATE_KEYS: Final = frozenset({0x80, 0xEF})  # of Bitcoin's main and test networks
+_KEY_SIZES: Final = frozenset({37, 38})  # version, key, perhaps a sign that the public one is compressed, check
+
+
+def base58(value: bytes) -> bool:
+    """Whether `value` is a private key as wallets import it (WIF), with the right check."""
+    number = 0
+    for sign in value:
+        number = number * 58 + _BASE58.find(sign)
+    data = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    if len(data) not in _KEY_SIZES or data[0] not in _PRIVATE_KEYS:
+        return False
+    return hashlib.sha256(hashlib.sha256(data[:-4]).digest()).digest()[:4] == data[-4:]
+
+
+def base32(value: bytes) -> bool:
+    """Whether `value` is base32 that ends with the CRC of what it holds, as Stellar's keys and NATS' seeds do."""
+    try:
+        data = base64.b32decode(value + b"=" * (-len(value) % 8))
+    except binascii.Error:
+        return False
+    return binascii.crc_hqx(data[:-2], 0) == int.from_bytes(data[-2:], "little")
+
+
+CHECKSUMS: Final[Mapping[str, Callable[[bytes], bool]]] = {"base58": base58, "base32": base32}
+"""Checks of digits that a value carries to be checked by: where they are right it was made as one."""
+_CHECKS: Final = {**CHECKS, **CHECKSUMS}
 
 
 @cache
@@ -94,6 +124,7 @@ def _own() -> Iterator[Rule]:
             check=_CHECKS[rule["check"]] if "check" in rule else None,
             more=_filled(rule.get("more", ""), data),
             gate=_any_keyword({"keywords": _keywords(rule, labels)}) if rule["id"] in data["by_keyword"] else gate,
+            first=rule.get("first", ""),
             near=rule.get("near", "gate" in rule),
             by_password=rule.get("by_password", False),
         )
@@ -164,19 +195,22 @@ _OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "~": r"[^\s\x00]+",
 
 def _programs() -> Iterator[Rule]:
     """Options that take passwords. What stands behind a bare word may be prose: only a strong value counts there."""
-    for programs, options in _data("programs")["programs"].items():
+    data = _data("programs")
+    for programs, options in (*data["programs"].items(), *data["rare"].items()):
         for check, chosen in (
             ("password", [option for option in options if option.startswith(("-", "/")) or "=" in option]),
             ("strong", [option for option in options if not option.startswith(("-", "/")) and "=" not in option]),
         ):
             if chosen:
                 more = f"(?:{'|'.join(map(_option, chosen))})"
-                names = "|".join(re.escape(name).replace("\\ ", "[ \\t]+") for name in programs.split("|"))
+                listed = programs.split("|")
+                names = "|".join(re.escape(name).replace("\\ ", "[ \\t]+") for name in listed)
                 yield Rule(
                     id="password-option",
                     rank=RANK_NAMED,
                     regex=rf"""(?:^|\n-|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00`]*?[ \t"',])??{more}""",
-                    keywords=tuple(name.lower().encode() for name in programs.split("|")),
+                    keywords=tuple(name.lower().encode() for name in listed),
+                    gate=f"(?:{names})" if programs in data["rare"] else "",
                     check=CHECKS[check],
                     more=rf"""[ \t"',]{more}""",
                 )

@@ -60,7 +60,7 @@ _ADDRESS = re.compile(rb"^(?:https?|file)://|\s|^[\w.]+\(.*\)$")
 # One base64 value in 64 begins as a path does; the names in a path are no long mixtures of digits and letters.
 _PATH = re.compile(
     rb"^\.{0,2}/(?!.*[!$^&|;,?<>].*[!#$^&*|;,?<>])"
-    rb"(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})|^\d+(?:\.\d+){2,}$"  # or numbers
+    rb"(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})|^\d+(?:\.\d+){2,}$"
 )
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _ALGORITHM = re.compile(rb"^[a-z]+\d{0,5}(?:-[a-z]+\d{0,5})+$")
@@ -336,6 +336,7 @@ _LEAD = 64
 _COMMON = (b"key", b"token", b"auth", b"secret")
 _SHORT = 2
 _LONG_VALUE = 100
+_MANY = 100  # so many are the gate
 
 
 class Find(NamedTuple):
@@ -548,7 +549,7 @@ class RuleSet:
         return [
             place
             for place in places
-            if not rules[place].keywords or any(word in lowered for word in rules[place].keywords)
+            if not 0 < len(rules[place].keywords) < _MANY or any(word in lowered for word in rules[place].keywords)
         ]
 
     def _by_keywords(self, lowered: bytes) -> list[int]:

@@ -18,8 +18,7 @@ from re import _constants as ops  # the parser's node names; there is no public 
 from re import _parser as parser
 from typing import Any, NamedTuple
 
-from tracer.redaction.checksums import CHECKSUMS
-from tracer.redaction.rule_pack import build_rules
+from tracer.redaction.rule_pack import CHECKSUMS, build_rules
 from tracer.redaction.rule_set import CHECKS, Rule
 
 __all__ = ["Positive", "all_rules", "drawn", "positive"]

@@ -19,7 +19,10 @@ Kind = Literal["change", "question", "investigation"]
 _LONGEST = 100_000  # characters, with the code that a question is about
 _MOST_PROSE = 4_000  # characters; nobody asks a question that long
 _FENCED = later(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_QUOTED = later(r'`[^`\n]*`|"[^"\n]{0,400}"|“[^”\n]{0,400}”|«[^»\n]{0,400}»|「[^」\n]{0,400}」|『[^』\n]{0,400}』')
+# But names of files: they may tell where words go.
+_QUOTED = later(
+    r'`(?!\S*\.\w{1,5}`)[^`\n]*`|"[^"\n]{0,400}"|“[^”\n]{0,400}”|«[^»\n]{0,400}»|「[^」\n]{0,400}」|『[^』\n]{0,400}』'
+)
 _BULLET = later(r"^\s*(?:(?:[-*+•>#]|\d{1,3}[.)])\s+)+", re.MULTILINE)
 _SENTENCE = later(r"(?<=[.!?…])[\s)\]]+|(?<=[。！？])|\n+")
 _CLAUSE = later(r"[,;:.!?()\[\]—–…、，；：。！？（）¿]+|\s-+\s")
@@ -32,9 +35,7 @@ class _Words(NamedTuple):
 
     spaced: bool
     at_end: bool
-    places: re.Pattern[str] | None
-    duties: re.Pattern[str] | None
-    within: re.Pattern[str] | None
+    places: re.Pattern[str]
     joins: tuple[str, ...]
     polite: tuple[str, ...]
     tells: tuple[str, ...]
@@ -43,12 +44,6 @@ class _Words(NamedTuple):
     asks: tuple[str, ...]
     orders: tuple[str, ...]
     own: tuple[str, ...]
-
-    def asks_for_words(self, told: str, sentence: str) -> bool:
-        """Whether a clause that tells to explain, then `told`, wants words: no place to write to is told, no duty."""
-        if any(self.rest(told, words) is not None for words in (self.asks, self.tells)):
-            return True  # "explain why it should …"
-        return not any(found is not None and found.search(sentence) for found in (self.places, self.duties))
 
     def rest(self, clause: str, words: tuple[str, ...]) -> str | None:
         """`clause` without the one of `words` that it begins with, or ends with where the verb comes last."""
@@ -86,16 +81,10 @@ def only_asks(request: str) -> bool:
     """Whether every sentence of a request asks, and none orders work. Code and quotations are not read."""
     if len(request) > _LONGEST:
         return False
-    text = _QUOTED.sub(_unquoted, _FENCED.sub("\n", request)).replace("’", "'").lower()
+    text = _QUOTED.sub("x", _FENCED.sub("\n", request)).replace("’", "'").lower()
     sentences = (one for one in _SENTENCE.split(_BULLET.sub("", text)) if any(map(str.isalnum, one)))
     told = (asks for asks in map(_asks, sentences) if asks is not None)
     return 0 < len(text) <= _MOST_PROSE and next(told, False) and all(told)
-
-
-def _unquoted(quoted: re.Match[str]) -> str:
-    """What stands for a quotation: the ending of a file stays, which may be a document."""
-    ending = re.search(r"\.\w{1,5}(?=\W?$)", quoted[0])
-    return f"x{ending[0]}" if ending else "x"
 
 
 def _asks(sentence: str) -> bool | None:
@@ -110,13 +99,18 @@ def _asks(sentence: str) -> bool | None:
         for clause in clauses:
             if words.rest(clause, words.orders) is not None or (said and words.rest(clause, words.then) is not None):
                 return False
-            if (told := words.rest(clause, words.says)) is not None:
-                said = True
-                if not words.asks_for_words(told, sentence):
-                    return False
-            tells = said or words.rest(clause, words.tells) is not None
-            asks = asks or tells or (marked and words.rest(clause, words.asks) is not None)
-            asks = asks or (marked and words.within is not None and words.within.search(clause) is not None)
+            told = words.rest(clause, words.says)
+            # "Explain why it must …" asks, "explain in README.md" and "explain plan must …" do not.
+            if (
+                told is not None
+                and words.rest(told, words.asks + words.tells) is None
+                and words.places.search(sentence)
+            ):
+                return False
+            said = said or told is not None
+            asks = asks or said or words.rest(clause, words.tells) is not None
+            asks = asks or (marked and words.rest(clause, words.asks) is not None)
+            asks = asks or (marked and words.at_end and any(word in clause for word in words.asks))
     return asks
 
 
@@ -129,12 +123,7 @@ def _languages() -> tuple[_Words, ...]:
 
 def _words(row: dict[str, Any], written: str) -> _Words:
     spaced = row.get("spaced", True)
-
-    def any_of(key: str) -> re.Pattern[str] | None:
-        listed = [line.replace("{written}", written) for line in row.get(key, ())]
-        edge = r"\b" if spaced else ""
-        return re.compile(rf"{edge}(?:{'|'.join(listed)}){edge}") if listed else None
-
-    lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[5:])
-    at_end = bool(row.get("at_end"))
-    return _Words(spaced, at_end, any_of("places"), any_of("duties"), any_of("within"), *lists)
+    edge, places = r"\b" if spaced else "", row.get("places", [r"\Z."])
+    told = re.compile(f"{edge}(?:{'|'.join(places)}){edge}".replace("{written}", written))
+    lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[3:])
+    return _Words(spaced, row.get("at_end", False), told, *lists)

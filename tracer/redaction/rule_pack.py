@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import re2
 
@@ -31,6 +34,35 @@ _GENERIC = {"generic-api-key", "hashicorp-tf-password", "kubernetes-secret-yaml"
 # Any text, lines too, between a program's name and its option: an automaton that follows it from each name on runs at
 # half its speed, and what stands behind it tells enough.
 _ANYTHING = re.compile(r"\.\*\??\)\{1,5\}\)")
+
+_BASE58: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_PRIVATE_KEYS: Final = frozenset({0x80, 0xEF})  # of Bitcoin's main and test networks
+_KEY_SIZES: Final = frozenset({37, 38})  # version, key, perhaps a sign that the public one is compressed, check
+
+
+def base58(value: bytes) -> bool:
+    """Whether `value` is a private key as wallets import it (WIF), with the right check."""
+    number = 0
+    for sign in value:
+        number = number * 58 + _BASE58.find(sign)
+    data = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    if len(data) not in _KEY_SIZES or data[0] not in _PRIVATE_KEYS:
+        return False
+    return hashlib.sha256(hashlib.sha256(data[:-4]).digest()).digest()[:4] == data[-4:]
+
+
+def base32(value: bytes) -> bool:
+    """Whether `value` is base32 that ends with the CRC of what it holds, as Stellar's keys and NATS' seeds do."""
+    try:
+        data = base64.b32decode(value + b"=" * (-len(value) % 8))
+    except binascii.Error:
+        return False
+    return binascii.crc_hqx(data[:-2], 0) == int.from_bytes(data[-2:], "little")
+
+
+CHECKSUMS: Final[Mapping[str, Callable[[bytes], bool]]] = {"base58": base58, "base32": base32}
+"""Checks of digits that a value carries to be checked by: where they are right it was made as one."""
+_CHECKS: Final = {**CHECKS, **CHECKSUMS}
 
 
 @cache
@@ -80,20 +112,41 @@ def telling_name(part: str = "name") -> str:
 
 def _own() -> Iterator[Rule]:
     data = _data("own")
-    for rule in data["rules"]:
+    labels = [spelling for label in data["labels"] for spelling in _spellings(label)]
+    data["parts"]["label"] = "|".join(re.escape(label).replace("\\ ", "[ _-]") for label in labels)
+    for rule in (rule for listed in data["rules"] for rule in _by_lines(listed)):
         gate = _filled("".join(rule.get("gate", "")), data)
         yield Rule(
             id=rule["id"],
             rank=RANK_NAMED if rule.get("named") else RANK_OWN,
             regex=_filled("".join(rule["regex"]), data),
-            keywords=tuple(word.encode() for word in rule["keywords"]),
-            check=CHECKS[rule["check"]] if "check" in rule else None,
+            keywords=tuple(word.encode().lower() for word in _keywords(rule, labels)),
+            check=_CHECKS[rule["check"]] if "check" in rule else None,
             more=_filled(rule.get("more", ""), data),
-            gate=_any_keyword(rule) if rule["id"] in data["by_keyword"] else gate,
+            gate=_any_keyword({"keywords": _keywords(rule, labels)}) if rule["id"] in data["by_keyword"] else gate,
+            first=rule.get("first", ""),
             near=rule.get("near", "gate" in rule),
             by_password=rule.get("by_password", False),
             names_passwords=rule.get("names_passwords", False),
         )
+
+
+def _keywords(rule: Mapping[str, Any], labels: list[str]) -> list[str]:
+    return [word for keyword in rule["keywords"] for word in (labels if keyword == "<label>" else [keyword])]
+
+
+def _spellings(label: str) -> list[str]:
+    """`label` in small letters, as a sentence begins, and in capitals, where ASCII alone does not tell."""
+    return list(
+        {spelling.encode().lower(): spelling for spelling in (label, label.capitalize(), label.upper())}.values()
+    )
+
+
+def _by_lines(rule: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """`rule` once, or for as many first lines of a block as it tells: `<above>` are those above the secret's."""
+    for above in range(rule.get("lines", 1)):
+        regex = "".join(rule["regex"]).replace("<above>", rf"(?:[^\n\x00]{{1,120}}\n){{{above}}}")
+        yield {**rule, "regex": regex}
 
 
 def _any_keyword(rule: Mapping[str, Any]) -> str:
@@ -138,24 +191,27 @@ def _run_of(regex: str) -> str:
 
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*)"""  # as in a shell, or between the strings of a list
 _VALUE = r"""(?:"([^"\n\x00]{4,})"|'([^'\n\x00]{4,})'|([^\s"'`;|&<>()\x00]{4,}))"""
-_OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "@": _VALUE}
+_OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "~": r"[^\s\x00]+", "@": _VALUE}
 
 
 def _programs() -> Iterator[Rule]:
     """Options that take passwords. What stands behind a bare word may be prose: only a strong value counts there."""
-    for programs, options in _data("programs")["programs"].items():
+    data = _data("programs")
+    for programs, options in (*data["programs"].items(), *data["rare"].items()):
         for check, chosen in (
-            ("password", [option for option in options if option.startswith("-") or "=" in option]),
-            ("strong", [option for option in options if not option.startswith("-") and "=" not in option]),
+            ("password", [option for option in options if option.startswith(("-", "/")) or "=" in option]),
+            ("strong", [option for option in options if not option.startswith(("-", "/")) and "=" not in option]),
         ):
             if chosen:
                 more = f"(?:{'|'.join(map(_option, chosen))})"
-                names = "|".join(re.escape(name).replace("\\ ", "[ \\t]+") for name in programs.split("|"))
+                listed = programs.split("|")
+                names = "|".join(re.escape(name).replace("\\ ", "[ \\t]+") for name in listed)
                 yield Rule(
                     id="password-option",
                     rank=RANK_NAMED,
-                    regex=rf"""(?:^|\n-|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00]*?[ \t"',])??{more}""",
-                    keywords=tuple(name.lower().encode() for name in programs.split("|")),
+                    regex=rf"""(?:^|\n-|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00`]*?[ \t"',])??{more}""",
+                    keywords=tuple(name.lower().encode() for name in listed),
+                    gate=f"(?:{names})" if programs in data["rare"] else "",
                     check=CHECKS[check],
                     more=rf"""[ \t"',]{more}""",
                 )

@@ -24,13 +24,13 @@ from tracer.redaction.gate import Called, Key, loosened
 
 _TEMPLATE = re.compile(
     rb"^[$<{%\[(*@#!&]|\$\{|\{\{|\}\}|\.\.\.|xxxx|\*\*\*|<[a-z_ -]+>"  # the first sign, or a sign inside
-    rb"|%\(|%[sdr]\b|\\\(",
+    rb"|%\(|%[sdr]\b|\\\(|^\\(?:x1b|033|e|u001b)\[",
     re.IGNORECASE,
 )
 # What something else fills in, and what a pattern counts.
 _FILLED_IN = re.compile(
     rb"\$\{[^}]*\}|\$\([^)]*\)|\{\{.*?\}\}|<%.*?%>|<[A-Za-z][\w .:-]*>|\{[\w.:!,]*\}|\[[^\[\]]*\]|%\([^)]*\)[a-z]?"
-    rb"|%\w+%|%[sdr]\b|\.\.\.|x{4,}|\*{3,}",
+    rb"|%\w+%|%[sdr]\b|\.\.\.|x{4,}|\*{3,}|\\(?:x1b|033|e|u001b)\[[\d;]*[A-Za-z]",
     re.IGNORECASE,
 )
 _PIECE = re.compile(rb"[A-Za-z_]+|[0-9]+|[^A-Za-z0-9_]+")
@@ -60,9 +60,10 @@ _ADDRESS = re.compile(rb"^(?:https?|file)://|\s|^[\w.]+\(.*\)$")
 # One base64 value in 64 begins as a path does; the names in a path are no long mixtures of digits and letters.
 _PATH = re.compile(
     rb"^\.{0,2}/(?!.*[!$^&|;,?<>].*[!#$^&*|;,?<>])"
-    rb"(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})"
+    rb"(?!.*?(?=[+A-Za-z]*[0-9])(?=[+a-z0-9]*[A-Z])(?=[+A-Z0-9]*[a-z])[+A-Za-z0-9]{16})|^\d+(?:\.\d+){2,}$"
 )
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
+_ALGORITHM = re.compile(rb"^[a-z]+\d{0,5}(?:-[a-z]+\d{0,5})+$")
 _LEAST_SIGNS = 6
 _LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
 _LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY, _LONGEST_TOLD = 8, 5, 16, 400
@@ -98,15 +99,6 @@ def entropy(data: bytes) -> float:
     """Shannon entropy of `data`, in bits a byte (characters are bytes here; secrets are ASCII)."""
     total = len(data)
     return -sum(n / total * math.log2(n / total) for n in Counter(data).values()) if total else 0.0
-
-
-def luhn(digits: bytes) -> bool:
-    """Whether the decimal `digits` carry a right check digit, as payment cards do."""
-    total = 0
-    for place, digit in enumerate(reversed(digits)):
-        value = (digit - 48) * (1 + place % 2)
-        total += value - 9 if value > 9 else value
-    return total % 10 == 0
 
 
 def _broken(value: bytes) -> bool:
@@ -177,6 +169,8 @@ def _drawn(value: bytes) -> bool:
     """
     if len(value) < _LEAST_DRAWN or not value.replace(b"-", b"").replace(b"_", b"").isalpha():
         return False
+    if any(len(word) > _LEAST_TELLING and word.lower() in _code_words() for word in _WORDS.findall(value)):
+        return False
     cases = [byte < 97 for byte in value]  # the first small letter
     changes = sum(one != other for one, other in pairwise(cases))
     return changes >= len(value) // 4 and any(one and other for one, other in pairwise(cases))
@@ -192,6 +186,8 @@ def _bearer(value: bytes) -> bool:
 def _provider(value: bytes) -> bool:
     """A key with a provider's prefix: words joined by dashes (a CSS class, a package) are none."""
     body = value[3:]
+    if _ALGORITHM.match(body):
+        return False
     return any(48 <= byte <= 57 or 65 <= byte <= 90 for byte in body) or max(map(len, re.split(rb"[-_]+", body))) >= 16
 
 
@@ -361,6 +357,7 @@ _LEAD = 64
 _COMMON = (b"key", b"token", b"auth", b"secret")
 _SHORT = 2
 _LONG_VALUE = 100
+_MANY = 100  # so many are the gate
 
 
 class Find(NamedTuple):
@@ -623,7 +620,7 @@ class RuleSet:
         return [
             place
             for place in places
-            if not rules[place].keywords or any(word in lowered for word in rules[place].keywords)
+            if not 0 < len(rules[place].keywords) < _MANY or any(word in lowered for word in rules[place].keywords)
         ]
 
     def _by_keywords(self, lowered: bytes) -> list[int]:

@@ -17,6 +17,7 @@ from tracer.redaction.gate import Called, Gate
 from tracer.redaction.marks import MARKER, PLACEHOLDER
 from tracer.redaction.rule_set import RANK_GENERIC, RANK_OWN, Find, is_told, literals
 from tracer.redaction.views import Layer, View, collapsed, layers_of
+from tracer.redaction.wraps import ended
 
 _MAX_LOOKS = 12
 _LEVELS = 3
@@ -132,17 +133,37 @@ class Scanner:
         No view is longer than what it was made from, and each has few of its own: the work is linear.
         """
         finds: list[Find] = []
-        level: list[tuple[Layer, ...]] = [(view,)]
+        level: list[tuple[_Seen, ...]] = [(_Seen(view, []),)]
         for depth in range(_LEVELS + 1):
-            below: list[tuple[Layer, ...]] = []
+            below: list[tuple[_Seen, ...]] = []
             for layers in level:
-                data = layers[-1].data
-                called = self._called(data)
-                finds += (_moved(find, layers) for find in self._plain(data, called))
+                layer, here = layers[-1]
+                called = self._called(layer.data)
+                here += self._plain(layer.data, called)
+                finds += filter(None, (self._moved(find, layers) for find in here))
                 if depth < _LEVELS:
-                    below += ((*layers, decoded) for decoded in layers_of(layers[-1], called, first=depth == 0))
+                    below += ((*layers, _Seen(decoded, [])) for decoded in layers_of(layer, called, first=depth == 0))
             level = below
         return finds
+
+    def _moved(self, find: Find, layers: tuple[_Seen, ...]) -> Find | None:
+        """`find` in positions of the original; None for one over a line's end that is found before it as well."""
+        span, secret = (find.start, find.end), find.secret
+        for at in range(len(layers) - 1, -1, -1):
+            layer = layers[at].layer
+            if at and isinstance(layer, View):
+                above, beside = layers[at - 1]
+                if (value := ended(layer, above.data, span, beside, self._found_in)) is not None:
+                    if value.known:
+                        return None
+                    span = value.start, value.end
+                    secret = above.data[slice(*span)]
+                    continue
+            span = layer.original(*span)
+        return find._replace(start=span[0], end=span[1], secret=secret)
+
+    def _found_in(self, data: bytes) -> Iterator[Find]:
+        return self._plain(data, self._called(data))
 
     def _called(self, data: bytes) -> Called | None:
         called = self._patterns.called(data)
@@ -156,15 +177,15 @@ class Scanner:
             yield from finder.finds(data, called)
 
 
+class _Seen(NamedTuple):
+    """A way to read a text, and what was found in it."""
+
+    layer: Layer
+    finds: list[Find]
+
+
 def _same(data: bytes) -> View:
     return View(data, [0], [(0, len(data))])
-
-
-def _moved(find: Find, layers: tuple[Layer, ...]) -> Find:
-    start, end = find.start, find.end
-    for layer in reversed(layers):
-        start, end = layer.original(start, end)
-    return find._replace(start=start, end=end)
 
 
 def _seen_next(

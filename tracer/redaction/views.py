@@ -567,6 +567,20 @@ def any_view(data: bytes, called: Called | None = None) -> Undone | None:
     return Undone(data, lines, escape, _undone, lambda text: _replaced(text, escape, _OF_ANY))
 
 
+_QUOTED: Final = b"'\"'\"'"  # a quote within a shell's quotes
+
+
+def quoted_view(data: bytes, _: Called | None = None) -> Undone | None:
+    """What a shell gets that was quoted for it once more."""
+    if _QUOTED not in data:
+        return None
+    return Undone(data, _lines_with(_QUOTED), re.compile(_QUOTED), _quote, lambda text: text.replace(_QUOTED, b"'"))
+
+
+def _quote(_: bytes) -> bytes:
+    return b"'"
+
+
 def element_view(data: bytes, called: Called | None = None) -> Undone | None:
     """As `json_view`, of lines in which an element's name or attribute tells what it holds: `any_view` drops tags."""
     if not _calls(called, "element") or b"\\" not in data or _TELLING.search(data) is None:
@@ -602,7 +616,9 @@ Layer = View | Undone | Runs
 def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[Layer]:
     """The ways to read `layer`: on the first level one for each dress, below that one for all, as dresses may mix."""
     makers = (
-        (json_view, url_view, form_view, mail_view, control_view, markup_view) if first else (any_view, element_view)
+        (json_view, url_view, form_view, mail_view, control_view, markup_view, quoted_view)
+        if first
+        else (any_view, element_view, quoted_view)
     )
     data = layer.data
     for make in makers:

@@ -149,7 +149,6 @@ def test_a_password_told_in_a_text_is_found(form: str) -> None:
         "app: password: |\napp:     @@\n",
         "log:  - name: DB_PASSWORD\nlog:    value: @@\n",
         "$CFG->dbpass = '@@';",
-        "INSERT INTO users (email, password) VALUES ('a@example.org', '@@');",
         "mysqlPwd: '@@'",
         "tool --db-pass @@ run",
         "tool --admin-pw @@ run",

@@ -99,18 +99,14 @@ def _asks(sentence: str) -> bool | None:
         for clause in clauses:
             if words.rest(clause, words.orders) is not None or (said and words.rest(clause, words.then) is not None):
                 return False
-            told = words.rest(clause, words.says)
-            # "Explain why it must …" asks, "explain in README.md" and "explain plan must …" do not.
-            if (
-                told is not None
-                and words.rest(told, words.asks + words.tells) is None
-                and words.places.search(sentence)
-            ):
-                return False
-            said = said or told is not None
-            asks = asks or said or words.rest(clause, words.tells) is not None
-            asks = asks or (marked and words.rest(clause, words.asks) is not None)
-            asks = asks or (marked and words.at_end and any(word in clause for word in words.asks))
+            if (told := words.rest(clause, words.says)) is not None:
+                said = True
+                # "Explain why it must …" asks, "explain in README.md" and "explain plan must …" do not.
+                if words.rest(told, words.asks + words.tells) is None and words.places.search(sentence):
+                    return False
+            questions = words.at_end and any(word in clause for word in words.asks)
+            asked = marked and (questions or words.rest(clause, words.asks) is not None)
+            asks = asks or said or asked or words.rest(clause, words.tells) is not None
     return asks
 
 

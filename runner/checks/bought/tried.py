@@ -335,7 +335,7 @@ async def _as_before(
     *,
     fresh: bool = False,
 ) -> Tried:
-    """Whether the change does what the code did before for all inputs but those of the tests.
+    """Whether the change does what the code did before for all inputs but the tests'.
 
     `fresh`: there was no such code, and `base` has stubs in its place.
     """
@@ -361,8 +361,11 @@ async def _as_before(
                 constant = {name for name in constant & direct if name not in varied or now[name] == "passed"}
                 tried.update(varied)
             for name in varied:
-                if _at_same_place(name, was, ran, told.files):
-                    seen.note(name, told_of(name, ran), now[name], files)
+                ended = told_of(name, ran)
+                # It failed as ever, before the other value, which is no input: that tells nothing.
+                unreached = _NO_INPUT.match(now[name]) and was is not None and ended == told_of(name, was)
+                if not unreached and _at_same_place(name, was, ran, told.files):
+                    seen.note(name, ended, now[name], files)
             if seen.differ >= set(told.spans) and not constant and not table:
                 return Tried()
     if table and (half := await _telling(seen.as_before() & seen.differ, *then)):

@@ -405,21 +405,26 @@ def stubs_of(product: Sequence[ChangedFile]) -> dict[str, bytes]:
 
 
 def as_it_was(product: Sequence[ChangedFile]) -> dict[str, bytes]:
-    """The files with all their functions called as they are now and doing what they did; none where all are called so.
+    """The files with all their functions called as they are now and doing what they did, new ones nothing.
 
-    A test that only the new way to call them lets fail without the change passes there.
+    None where all are called as before. A test that only the new way to call them lets fail without the change passes
+    there.
     """
     files, differs = dict[str, bytes](), False
     for file in product:
         old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
-        if old is None or new is None or file.too_large or new.text != file.after:
+        if new is None or file.too_large or new.text != file.after:
             continue
-        then, edits = {one.key: one for one in functions_of(old)}, set[Edit]()
+        then, edits = {one.key: one for one in functions_of(old)} if old is not None else {}, set[Edit]()
+        names = {one.name for one in then.values()}
         for now in functions_of(new):
             was = then.pop(now.key, None)
             if was is not None and was.body is not None and now.body is not None and was.texts != now.texts:
                 edits.add((now.body.start_byte, now.body.end_byte, was.body.text or b""))
                 differs |= was.header.split() != now.header.split()
+        made = (target for target in targets_of([file]) if target.function.rpartition(".")[2] not in names)
+        stubs = (one for target in made for one in target.mutants if one.kind == "stub")
+        edits |= {(one.start, one.end, one.replacement) for one in stubs}
         if edits:
             files[file.path] = edited(new.text, edits)
     return files if differs else {}

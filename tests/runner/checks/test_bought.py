@@ -578,6 +578,7 @@ def test_what_the_task_did_elsewhere_is_no_part_of_functions_that_do_what_they_d
     )
     main = ChangedFile(path="main.py", before=b"def main():\n    return find()\n", after=b"def main():\n    return 3\n")
     assert as_it_was([scan, main]).keys() == {"scan.py", "main.py"}
+    assert as_it_was([scan, report])["report.py"] != report.after
     assert as_it_was([main]) == {}
     assert handed_back([report]).keys() == {"report.py"}
     assert handed_back([report, main]) == {}

@@ -378,7 +378,7 @@ _PASSED_ON = re.compile(
 
 
 def _speaks_of(request: str, name: str) -> bool:
-    """Whether the words of a name are all there: `export_csv` in "a CSV export"."""
+    """Whether the words of a name are all there, in any order."""
     said = request.lower()
     return all(word in said for word in map(str.lower, _PARTS.findall(name)) if len(word) > _SHORT)
 

@@ -44,7 +44,8 @@ class QaProfile(Closed):
     @field_validator("commands")
     @classmethod
     def _one_way(cls, commands: list[str], told: ValidationInfo) -> list[str]:
-        if commands and told.data.get("command") is not None:
+        before = told.data
+        if commands and before.get("command") is not None:
             raise PydanticCustomError("profile_commands", "it and command exclude each other: name all in commands")
         return commands
 

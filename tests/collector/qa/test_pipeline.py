@@ -663,9 +663,9 @@ async def test_tests_that_were_run_in_a_folder_are_run_there(
         },
     )
     command_id = "00000000-0000-4000-8000-000000000071"
-    context, line = {"workspace_root": "/work/shop"}, "python3 -m unittest discover"
+    context, line = {"workspace_root": "/srv/shop"}, "python3 -m unittest discover"
     payloads: dict[str, Any] = {
-        "terminal_command": {"cwd": "/work/shop/backend", "command": line, "shell": "bash"},
+        "terminal_command": {"cwd": "/srv/shop/backend", "command": line, "shell": "bash"},
         "test_run": {"command": line, "runner": "custom", "exit_code": 0, "duration_ms": 1, "passed": True},
     }
     events = [

@@ -81,6 +81,9 @@ def seed_key(draw: random.Random) -> str:
 _WITH_CHECKSUM = {CHECKSUMS["base58"]: wallet_key, CHECKSUMS["base32"]: seed_key}
 
 
+_ABOVE = re.compile(r"\{1,120\}\\n\)\{(\d)\}")
+
+
 def _made(rule: Rule, seed: int) -> Positive:
     if rule.check is CHECKS["basic"]:  # base64 of `name:password`, which no expression tells
         secret = base64.b64encode(f"app:pw{seed}-x7Q".encode()).decode()
@@ -90,7 +93,8 @@ def _made(rule: Rule, seed: int) -> Positive:
         return Positive(rule.id, f"got {secret}", secret)
     tree = _tree(rule.regex)
     which = rule.keywords[0] if rule.rank > 2 else ""  # several rules that go by a name share one
-    draw = random.Random(f"{rule.id}/{which}{seed}")
+    above = _ABOVE.search(rule.regex)  # of a block: else what is a secret below one line is filler below another
+    draw = random.Random(f"{rule.id}/{which}{seed}{above[1] if above else ''}")
     for _ in range(_TRIES):
         text = _named("".join(_text(tree, draw)), rule)
         if not text.isascii():  # labels in all languages have their test; in base64 such letters are not always decoded

@@ -101,7 +101,7 @@ def texts_of_tests(folder: Path, files: Sequence[ChangedFile] = ()) -> dict[str,
 def named_in(folder: Path, values: Collection[str], files: Sequence[ChangedFile]) -> set[str]:
     """Which of these values stand in unchanged files of the workspace that are no tests."""
     changed, left, read = {file.path for file in files}, set(values), 0
-    for told, path in _files_of(folder):
+    for told, path in _files_of(folder) if left else ():
         if told in changed or is_test_file(told) or not left or read > _MOST_READ:
             continue
         read += 1

@@ -57,7 +57,7 @@ from runner.checks.weighing import (
     unrun,
     unshown,
 )
-from runner.gate.criterion import ChangedFile, NotVerified, Strength, SuiteEvidence
+from runner.gate.criterion import ChangedFile, NotVerified, Place, Strength, SuiteEvidence
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
 from tracer import durable
@@ -144,13 +144,7 @@ class Trials:
         if policy not in MAY_CHANGE and stamp is not None:
             asks = await asyncio.to_thread(changed_packages, stamp, self._source.folder, self._links)
             evidence = evidence._replace(asks=(*evidence.asks, *asks))
-        told = await asyncio.to_thread(unmade, files, self._source.folder, request)
-        told += [
-            *unheard(files, request, folder=self._source.folder),
-            *(() if told else codeless(files, request)),
-            *untested(files, request),
-            *uncalled(files, request, folder=self._source.folder),
-        ]
+        told = await asyncio.to_thread(_asked_for, files, request, self._source.folder)
         evidence = evidence._replace(asks=(*evidence.asks, *told))
         before = self._known.get(self._key(command.command, base))
         if before is None or before.run.outcome != "failed":
@@ -569,6 +563,18 @@ class Trials:
             return BaseRun(made, str(not_isolated), dict(reached))
         except (OSError, ValueError, TypeError, KeyError):
             return None
+
+
+def _asked_for(files: Sequence[ChangedFile], request: str, folder: Path) -> list[Place]:
+    """What the request asks for and the change lacks; blocks, as it reads the workspace."""
+    left = unmade(files, folder, request)
+    return [
+        *left,
+        *unheard(files, request, folder=folder),
+        *(() if left else codeless(files, request)),
+        *untested(files, request),
+        *uncalled(files, request, folder=folder),
+    ]
 
 
 def _outcome(run: CommandRun) -> Outcome:

@@ -33,7 +33,8 @@ def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Pla
     made = [code_of(file) for file in files]
     made += [(file.before or b"").decode("utf-8", "replace") for file in files]
     left = [name for name in dict.fromkeys(names) if not any(is_word_of(name, text) for text in made)]
-    left = [name for name in left if name not in named_in(folder, left, files)]
+    elsewhere = named_in(folder, left, files)
+    left = [name for name in left if name not in elsewhere]
     what = f"the request tells to add {', '.join(left)}, of which the code has nothing"
     return [at("idle", what, suggestion="make it, in code that is built")] if left else []
 
@@ -358,7 +359,8 @@ def uncalled(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Ite
         text = code_of(file).encode()
         spans = [(name, start, end) for name, (own, start, end) in found.items() if own is file]
         left = [name for name in left if not _is_used(name, text, spans)]
-    left = [name for name in left if name not in named_in(folder, left, files)]
+    elsewhere = named_in(folder, left, files)
+    left = [name for name in left if name not in elsewhere]
     for file in files:
         if file not in product and not is_prose(file.path) and not is_test_file(file.path):
             left = [name for name in left if not is_word_of(name, (file.after or b"").decode("utf-8", "replace"))]

@@ -150,7 +150,7 @@ async def _set(context: Context, arguments: Namespace) -> None:
         where=PROVEN if arguments.where is None else arguments.where,
         form=arguments.format or "atif",
         shares=_shares(arguments.split),
-        shard_rows=_shard_rows(arguments.shard_rows),
+        shard_rows=arguments.shard_rows or 1000,
         redact=arguments.redact,
         version=VERSION,
     )
@@ -190,12 +190,6 @@ async def _set(context: Context, arguments: Namespace) -> None:
 def _cores() -> int:
     """The cores that this process may use; some systems know only how many there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _shard_rows(number: int | None) -> int:
-    if number is not None and number < 1:
-        raise UsageError(f"--shard-rows {number} makes no sense", next_step="at least 1 (default 1000)")
-    return number or 1000
 
 
 def _shares(text: str | None) -> tuple[int, int, int]:

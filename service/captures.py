@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope
 from collector.collector import Collector, OpenBlob
 from collector.errors import ForbiddenError, IntakeError
 from collector.final.consent import Flag, revocations, withdraw
+from collector.handover.export_filter import check_stated
 from collector.handover.sets import choose
 from collector.qa.pipeline import assign_profile, note_alternatives
 from collector.tokens import ADMIN, Access
@@ -141,7 +142,7 @@ class Revocations(BaseModel):
 
 
 class CheckMany(CheckBy):
-    """Which traces: a condition as `pm capture export --where` takes it."""
+    """Which traces: a condition as `pm capture export --where` takes it; `true` for every one."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"where": "qa.final_passed", "profile": "recorded"}]})
 
@@ -413,7 +414,7 @@ async def check_many(request: Request, access: Someone, asked: CheckMany) -> dic
     """Run the checks again of every finalized trace that fulfils a condition and that the token opens: `trace_ids`."""
     await _collector(request).allow(access, "list")
     store = _collector(request).store
-    chosen, _ = await choose(asked.where, store)
+    chosen, _ = await choose(check_stated(asked.where), store)
     opened = [row for each in chosen if (row := await store.get_trace(each)) and access.opens(each, row.metadata)]
     for row in opened:
         await _collector(request).allow(access, "check", row.trace_id)

@@ -141,13 +141,14 @@ async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) 
 
 
 async def _set(context: Context, arguments: Namespace) -> None:
+    from collector.handover.export_filter import check_stated
     from collector.handover.sets import PROVEN, Helpers, SetRequest, export_set
     from collector.opening import open_collector
 
     if not arguments.output or arguments.output == "-":
         raise UsageError("where to?", why="a set is a folder", next_step="pm capture export --where … -o FOLDER")
     request = SetRequest(
-        where=PROVEN if arguments.where is None else arguments.where,
+        where=PROVEN if arguments.where is None else check_stated(arguments.where),
         form=arguments.format or "atif",
         shares=_shares(arguments.split),
         shard_rows=arguments.shard_rows or 1000,

@@ -168,6 +168,26 @@ def test_whose_profile_is_approved(project: Path, capsys: pytest.CaptureFixture[
     assert [json.loads(text)["approved"] for (text,) in notes] == [False, True]
 
 
+@pytest.mark.parametrize("empty", ["", "  \n"])
+def test_an_empty_condition_is_refused_and_not_taken_for_every_trace(
+    project: Path, capsys: pytest.CaptureFixture[str], empty: str
+) -> None:
+    with serving(project, []) as served:
+        capture = Capture(served)
+        assert capture.post("/finalize").status_code == 202
+        refused = served.client.post("/traces/qa", json={"where": empty})
+        assert (refused.status_code, refused.json()["code"]) == (422, "usage")
+        assert "true" in refused.json()["next"]
+        every = served.client.post("/traces/qa", json={"where": "true"})
+        assert (every.status_code, every.json()["trace_ids"]) == (202, [capture.trace_id])
+    for words in (["qa"], ["qa", "--step", "judge"], ["export", "--format", "json", "-o", str(project / "set")]):
+        assert main(["capture", *words, "--where", empty]) == 2
+        told = capsys.readouterr()
+        assert "the condition (where) is empty" in told.err
+        assert "for every trace write: true" in told.err
+    assert not (project / "set").exists()
+
+
 def test_a_token_ends_with_its_days_and_its_refusal_says_why(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

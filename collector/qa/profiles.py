@@ -20,10 +20,12 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
+from collector.errors import ForbiddenError
 from collector.qa.sandbox.script import WORKSPACE
 from collector.recorder.command_lines import read_line
 from runner.checks.command_line import narrowed, plan_launch
 from tracer.capture.wire import PROFILE_FILE, QaProfile, Runner
+from tracer.errors import UsageError
 from tracer.redaction.cuts import beginning
 from tracer.redaction.marks import PLACEHOLDER
 
@@ -318,6 +320,24 @@ def plan_of(
         reporting=started.reporting,
         scripts=scripts or {},
     )
+
+
+def check_given(profile: Mapping[str, Any], lists: AllowLists, *, approved: bool) -> None:
+    """Let a profile through that somebody gives for a trace; with `approved`, it needs to be on no list.
+
+    Raises ForbiddenError: an operator's approval is needed. Raises UsageError: it cannot be read, or run here.
+    """
+    refusal = plan_of(profile, lists, approved=approved, name="the profile that was given")
+    if not isinstance(refusal, Refusal):
+        return
+    if not approved and isinstance(plan_of(profile, lists, approved=True), Plan):
+        raise ForbiddenError(
+            "this profile needs an operator's approval",
+            why=refusal.detail,
+            next_step="have an operator assign it: over HTTP, or pm capture qa TRACE --profile FILE",
+        )
+    what = "the profile cannot be run here" if refusal.reason == "policy" else "the profile cannot be read"
+    raise UsageError(what, why=refusal.detail, next_step="docs/qa.md lists its keys")
 
 
 def _image_runner(profile: QaProfile, text: str) -> Runner:

@@ -243,7 +243,7 @@ class RecordWriter:
         self.files.untouched_ns = (spool.header.get(_LEFT_ALONE) or {}).get("since_ns")
         self._committed: set[str] = set()
         self.acts = Acts()
-        self.told: set[str] = set()
+        self.known: dict[str, int] = {}
 
     def leave_alone(self) -> str:
         """Leave the untracked files of a new recording out until they are touched, where they are many; what to say."""
@@ -352,7 +352,6 @@ class RecordWriter:
             self._committed.add(str(event["payload"].get("commit_sha")))
 
     def _seen(self, event: Mapping[str, Any]) -> None:
-        """Keep what later events may speak of: the last acts, and the ids that editors gave to theirs."""
+        """Keep what later events may speak of: the last acts, and each id with its seq."""
         self.acts.see(event)
-        if event["actor"]["kind"] == "ide" or event["type"] == "thought":
-            self.told.add(event["event_id"])
+        self.known[event["event_id"]] = event["seq"]

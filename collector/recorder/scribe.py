@@ -377,7 +377,8 @@ class Scribe:
             self._overtaken(self._running, item.ts_ms)
         text = self._entered.text_of(mark, item.typed)
         withheld = text in {WITHHELD, UNKNOWN}
-        line = Line() if withheld else read_line(text, inside=partial(target_lines, self._cwd))
+        inside = partial(target_lines, self._cwd, top=str(self._git.top))
+        line = Line() if withheld else read_line(text, inside=inside)
         resumed = None if withheld else self._stopped.resumed_by(text)
         doing, line = resumed or (text, line)
         running = _Running(text, doing, line, item.ts_ms, None, flushed=monotonic())

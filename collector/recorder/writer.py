@@ -294,11 +294,18 @@ class RecordWriter:
         if wanted:
             self.record(lambda: self.files.observe(wanted, actor=actor, context=self.context(command)))
 
-    def sweep(self, actor: Mapping[str, Any], *, command: str = "", found: str = "") -> None:
-        """Look at everything that git says differs: what the watcher has not told yet, or never will."""
+    def sweep(
+        self, actor: Mapping[str, Any], *, command: str = "", found: str = "", until_ms: int | None = None
+    ) -> None:
+        """Look at everything that git says differs: what the watcher has not told yet, or never will.
+
+        What changed after `until_ms` is left for a later look.
+        """
         if found:  # files that are as in the base again are known from what stands in the spool
             self.record(list)
         paths = self.files.changed_paths()
+        if until_ms is not None:
+            paths = self.files.as_of(paths, until_ms)
 
         def make() -> list[Draft]:
             drafts = self.files.observe(paths, actor=actor, context=self.context(command))

@@ -68,6 +68,17 @@ class DeletedError(NotFoundError):
         self.deleted_at_ms = deleted_at_ms
 
 
+def other_content(event_id: str, *, seq: int) -> EventConflictError:
+    """The event with this id, at `seq`, differs from the one that is there."""
+    return EventConflictError(
+        f"the event {event_id!r} is already there with other content",
+        event_id=event_id,
+        seq=seq,
+        why="an event id stands for one content",
+        next_step="give the new event an id of its own",
+    )
+
+
 def unknown_blob(place: str, *, why: str = "", next_step: str = "upload it first (PUT /blobs/{sha256})") -> IntakeError:
     """`place` names a blob that is not the trace's."""
     what = f"{place} names a blob that is not here"

@@ -17,6 +17,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
 from collector.collector import Collector
+from collector.qa.profiles import AllowLists
 from runner.core.request import Request as TaskRequest
 from runner.executors.executor_port import Live
 from runner.supervisor import Supervisor
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _TITLE: Final = "PM Orchestrator"
 _SUMMARY: Final = "Tasks put to coding agents, judged, and recorded; captured bug-fix sessions, proved and scored."
+_NOTHING: Final = AllowLists(images=(), commands=())
 _WAITING_BATCHES: Final = 8  # so many bodies of the largest size may be held at once
 
 
@@ -81,6 +83,7 @@ def create_app(
     task_request: Callable[[NewTask], TaskRequest],
     collector: Callable[[], AbstractAsyncContextManager[Collector]],
     token: str,
+    allowed: AllowLists = _NOTHING,
     token_file: Path | None = None,
     version: str = "",
     hosts: Iterable[str] = (),
@@ -90,9 +93,9 @@ def create_app(
 ) -> FastAPI:
     """The application over `supervisor`, which it enters and leaves with its own lifetime, as what `collector` opens.
 
-    `hosts` are further names this service answers to, beside
-    loopback. `metrics` offers /metrics, `otel_endpoint` is where OpenTelemetry traces go, `access_log` the file that
-    tells of each request.
+    `allowed` is what a profile may ask for without an operator. `hosts` are further names this service answers to,
+    beside loopback. `metrics` offers /metrics, `otel_endpoint` is where OpenTelemetry traces go, `access_log` the file
+    that tells of each request.
 
     Raises ConfigError: `otel_endpoint` is no address, or the extra `telemetry` is wanted and not installed.
     """
@@ -109,6 +112,7 @@ def create_app(
                 admission=Admission(
                     calls=opened.settings.waiting, size=_WAITING_BATCHES * opened.settings.limits.batch_bytes
                 ),
+                allowed=allowed,
             )
             shown = supervisor.live
 

@@ -15,8 +15,10 @@ from starlette.types import Receive, Scope
 from collector.collector import Collector, OpenBlob
 from collector.errors import ForbiddenError, IntakeError
 from collector.final.consent import Flag, revocations, withdraw
+from collector.handover.export_filter import check_stated
 from collector.handover.sets import choose
 from collector.qa.pipeline import assign_profile, note_alternatives
+from collector.qa.profiles import check_given
 from collector.tokens import ADMIN, Access
 from service.bodies import announced_length, read_body, uploaded
 from service.problems import responses
@@ -105,6 +107,28 @@ class TraceMetadata(TraceState):
     qa: dict[str, Any] | None
 
 
+By = Annotated[
+    Literal["approved", "lists"] | None,
+    Field(
+        description="how the profile named counts: `approved` (by an operator), or as far as the server's `lists` "
+        "(qa.commands, qa.images, qa.build_commands) allow it: what they do not waits for an operator's approval"
+    ),
+]
+
+
+class CheckState(TraceState):
+    """Where a trace stands whose checks were asked for."""
+
+    profile: By = None
+
+
+class CheckedMany(BaseModel):
+    """The traces whose checks were asked for."""
+
+    trace_ids: list[str]
+    profile: By = None
+
+
 class CheckBy(BaseModel):
     """How a trace is tested from now on; as before where nothing is said."""
 
@@ -141,7 +165,7 @@ class Revocations(BaseModel):
 
 
 class CheckMany(CheckBy):
-    """Which traces: a condition as `pm capture export --where` takes it."""
+    """Which traces: a condition as `pm capture export --where` takes it; `true` for every one."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"where": "qa.final_passed", "profile": "recorded"}]})
 
@@ -396,39 +420,57 @@ async def delete(
 @router.post("/traces/{trace_id}/qa", status_code=202, responses=responses(401, 403, 404, 409, 410, 422, 429, 503))
 async def check_again(
     request: Request, trace_id: TraceId, access: Someone, asked: CheckAgain = _AS_BEFORE
-) -> TraceState:
-    """Run the checks of a finalized trace again, by another profile if one is given; an operator's is approved."""
+) -> CheckState:
+    """Run the checks of a finalized trace again, by another profile if one is given; an operator's is approved.
+
+    A profile that is given, and needs an operator's approval, is refused (403).
+    """
     await _collector(request).allow(access, "check", trace_id)
+    by = _profile_by(request, access, asked)
     if asked.alternatives:
         if access.trace_id is not None:
             raise ForbiddenError("an ingest key may not say how its own trace is tested")
         given = {name: text.encode() for name, text in asked.alternatives.items()}
         await note_alternatives(_collector(request), trace_id, given)
     status: Any = await _checked(request, trace_id, access, asked)
-    return TraceState(trace_id=trace_id, status=status)
+    return CheckState(trace_id=trace_id, status=status, profile=by)
 
 
 @router.post("/traces/qa", status_code=202, responses=responses(401, 403, 422, 429, 503))
-async def check_many(request: Request, access: Someone, asked: CheckMany) -> dict[str, list[str]]:
+async def check_many(request: Request, access: Someone, asked: CheckMany) -> CheckedMany:
     """Run the checks again of every finalized trace that fulfils a condition and that the token opens: `trace_ids`."""
     await _collector(request).allow(access, "list")
+    by = _profile_by(request, access, asked)
     store = _collector(request).store
-    chosen, _ = await choose(asked.where, store)
+    chosen, _ = await choose(check_stated(asked.where), store)
     opened = [row for each in chosen if (row := await store.get_trace(each)) and access.opens(each, row.metadata)]
     for row in opened:
         await _collector(request).allow(access, "check", row.trace_id)
         await _checked(request, row.trace_id, access, asked)
-    return {"trace_ids": [row.trace_id for row in opened]}
+    return CheckedMany(trace_ids=[row.trace_id for row in opened], profile=by)
+
+
+def _profile_by(request: Request, access: Access, asked: CheckBy) -> By:
+    """How the profile that was asked for counts. Raises as `check_given`."""
+    if asked.profile is None:
+        return None
+    if access.trace_id is not None:
+        raise ForbiddenError("an ingest key may not say how its own trace is tested")
+    if not isinstance(asked.profile, str):
+        check_given(_given(asked.profile), state_of(request).allowed, approved=access.is_operator)
+    return "approved" if access.is_operator else "lists"
 
 
 async def _checked(request: Request, trace_id: str, access: Access, asked: CheckBy) -> str:
     collector = _collector(request)
     if asked.profile is not None:
-        if access.trace_id is not None:
-            raise ForbiddenError("an ingest key may not say how its own trace is tested")
-        given = asked.profile if isinstance(asked.profile, str) else asked.profile.model_dump(exclude_none=True)
+        given = asked.profile if isinstance(asked.profile, str) else _given(asked.profile)
         await assign_profile(collector, trace_id, given, approved=access.is_operator)
     return await collector.request_qa(trace_id)
+
+
+def _given(profile: QaProfile) -> dict[str, Any]:
+    return profile.model_dump(exclude_none=True)
 
 
 @router.put(

@@ -14,6 +14,7 @@ from fastapi import Request
 from starlette.types import Message, Scope, Send
 
 from collector.collector import Collector
+from collector.qa.profiles import AllowLists
 from runner.core.request import Request as TaskRequest
 from runner.executors.executor_port import Live
 from runner.supervisor import Supervisor
@@ -82,13 +83,17 @@ T = TypeVar("T")
 
 @dataclass(slots=True, kw_only=True)
 class ServiceState:
-    """Shared by all requests of one application. `task_request` completes a body with the configured defaults."""
+    """Shared by all requests of one application. `task_request` completes a body with the configured defaults.
+
+    `allowed` is what a profile may ask for without an operator's approval.
+    """
 
     state_dir: StateDir
     supervisor: Supervisor
     task_request: Callable[[NewTask], TaskRequest]
     collector: Collector
     admission: Admission
+    allowed: AllowLists
     counters: Counters = field(default_factory=Counters)
     failures: RateLimit = field(default_factory=lambda: RateLimit(per_second=20, burst=100))
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -24,7 +24,7 @@ from collector.final.qa_facts import fold_qa
 from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
-from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, steering_of
+from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, package_files, scripts_of, steering_of
 from collector.qa.sandbox.script import WORKSPACE
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
@@ -33,7 +33,6 @@ from runner.checks.bought.tried import OTHER_VALUES
 from runner.checks.harness import is_harness, protected_pattern
 from runner.checks.reports import CaseResult
 from runner.gate.file_roles import is_test_file
-from runner.project_settings import package_scripts
 from tracer.capture.document import Qa, Task
 from tracer.capture.fields import is_git_folder
 from tracer.clock import from_epoch_ms
@@ -225,10 +224,10 @@ async def _measure(made: Environment) -> dict[str, Any]:
     """What the verifier goes by."""
     profile = made.profile
     steering = "|".join(f"^{re.escape(path)}$" for path in sorted(steering_of(profile["commands"])))
-    package = await made.code.read_tree(made.checkout.tested_base, ("package.json",))
+    packages = await made.code.read_tree(made.checkout.tested_base, package_files(profile["commands"]))
     fixed = made.proof["fail_to_pass"]
     failing = await made.code.failing(made.checkout.tested_base, made.checkout.tests, fixed=fixed)
-    scripts = package_scripts(package.get("package.json", b""))
+    scripts = scripts_of(packages)
 
     def command(files: Mapping[str, object]) -> Sequence[str]:
         run = alone(profile["commands"], tuple(files), scripts=scripts)

@@ -59,6 +59,15 @@ def parse_where(text: str) -> Where:
     return lambda trace: bool(value(trace))
 
 
+def check_stated(text: str) -> str:
+    """The condition of an action on many traces. Raises UsageError: it is empty."""
+    if not text.strip():
+        raise UsageError(
+            "the condition (where) is empty", why="an unset variable is too", next_step="for every trace write: true"
+        )
+    return text
+
+
 def fields_in(text: str) -> set[str]:
     """The fields that a condition names."""
     return {name for node in ast.walk(ast.parse(text.strip() or "0", mode="eval")) if (name := _dotted(node))} & {

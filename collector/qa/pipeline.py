@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,11 +33,14 @@ from collector.qa.profiles import (
     Plan,
     Refusal,
     Seen,
+    commands_of,
     not_testable,
+    package_files,
     plan_of,
     read_profile,
     recorded_profile,
     repository_profile,
+    scripts_of,
     seen_runs,
 )
 from collector.qa.runs import Progress, TestsStep
@@ -48,7 +51,6 @@ from collector.qa.settings import QaSettings, mirror_of
 from collector.store.port import QaFact, TraceRow, TraceStore
 from runner.checks.harness import is_harness
 from runner.gate.file_roles import is_test_file
-from runner.project_settings import package_scripts
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import PROFILE_FILE, Runner
 from tracer.clock import monotonic, new_id, now_epoch_ms
@@ -290,13 +292,17 @@ class _Run:
         source = await code.fetch_source(
             repo, row.final_state, contents=contents, remotes=self._settings.remotes, mirror=mirror
         )
-        files = {}
-        if not isinstance(source, Refusal):
-            files = await code.read_base(str(repo["commit_base"]), (PROFILE_FILE, "package.json"))
-        origin, approved = await self._profile(files.get(PROFILE_FILE), left_out=code.left_out)
+
+        async def of_base(paths: Sequence[str]) -> dict[str, bytes]:
+            return {} if isinstance(source, Refusal) else await code.read_base(str(repo["commit_base"]), paths)
+
+        own = (await of_base([PROFILE_FILE])).get(PROFILE_FILE)
+        origin, approved = await self._profile(own, left_out=code.left_out)
         plan = self._asked
         if not isinstance(plan, Refusal):
-            scripts = package_scripts(files.get("package.json", b""))
+            asked = read_profile(plan)
+            commands = [] if isinstance(asked, Refusal) else commands_of(asked)
+            scripts = scripts_of(await of_base(package_files(commands)))
             name = {"repository": PROFILE_FILE, "given": "the profile that was given"}.get(origin, "qa_profile")
             plan = plan_of(plan, self._settings.lists, scripts=scripts, approved=approved, name=name)
         if isinstance(plan, Plan):

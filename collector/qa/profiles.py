@@ -20,10 +20,13 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
+from collector.errors import ForbiddenError
 from collector.qa.sandbox.script import WORKSPACE
 from collector.recorder.command_lines import read_line
-from runner.checks.command_line import narrowed, plan_launch
+from runner.checks.command_line import is_script, narrowed, plan_launch
+from runner.project_settings import package_scripts
 from tracer.capture.wire import PROFILE_FILE, QaProfile, Runner
+from tracer.errors import UsageError
 from tracer.redaction.cuts import beginning
 from tracer.redaction.marks import PLACEHOLDER
 
@@ -62,13 +65,51 @@ class AllowLists:
     default_images: tuple[tuple[Runner, str], ...] = ()
 
 
+Scripts = Mapping[str, Mapping[str, str]]
+"""The scripts of a repository's packages, by the folder of each (empty: its root)."""
+_PACKAGE: Final = "package.json"
+
+
+def package_files(commands: Iterable[str]) -> tuple[str, ...]:
+    """Where the package.json may be of the folders that the commands change to: there, and in each folder above."""
+    folders = [above for folder, _ in map(_apart, commands) for above in _upward(folder)]
+    return tuple(dict.fromkeys(posixpath.join(folder, _PACKAGE) for folder in [*folders, ""]))
+
+
+def scripts_of(files: Mapping[str, bytes]) -> Scripts:
+    """The scripts of each package.json among the files."""
+    found = {posixpath.split(path): content for path, content in files.items()}
+    return {folder: package_scripts(content) for (folder, name), content in found.items() if name == _PACKAGE}
+
+
+def _upward(folder: str) -> list[str]:
+    parts = folder.split("/") if folder else []
+    return ["/".join(parts[:length]) for length in range(len(parts), -1, -1)]
+
+
+class _Placed(NamedTuple):
+    """The folder that a command is run in, the rest of it, and the scripts that it may start there."""
+
+    folder: str
+    rest: str
+    scripts: Mapping[str, str]
+
+
+def _placed(text: str, scripts: Scripts) -> _Placed:
+    """A script is that of the nearest package, which may stand above, and is run in its folder."""
+    folder, rest = _apart(text)
+    package = next((above for above in _upward(folder) if above in scripts), folder)
+    if package != folder and (_SHELL.search(rest) is not None or not is_script(rest.split())):
+        return _Placed(folder, rest, {})
+    return _Placed(package, rest, scripts.get(package, {}))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What is run: `commands` as they were asked for, `command` as it is started.
 
     `told_by_output`: tests are named in the output. `reporting`: the runner is known, so that every run must report.
-    `setup` is run once for the same lock files. `scripts` are those of package.json at the base. `origin` says whose
-    profile it is.
+    `setup` is run once for the same lock files. `scripts` are those of the base. `origin` says whose profile it is.
     """
 
     runner: Runner
@@ -85,7 +126,7 @@ class Plan:
     timeout_s: float | None = None
     told_by_output: bool = False
     reporting: bool = False
-    scripts: Mapping[str, str] = field(default_factory=dict)
+    scripts: Scripts = field(default_factory=dict)
     origin: str = ""
 
     @property
@@ -124,21 +165,22 @@ def steering_of(commands: Sequence[str]) -> frozenset[str]:
     for folder, rest in map(_apart, commands):
         words = rest.split()
         make = ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
-        package = ("package.json",) if not {"npm", "npx", "yarn", "pnpm"}.isdisjoint(words) else ()
-        for name in (*(word.removeprefix("./") for word in words), *make, *package):
+        for name in (*(word.removeprefix("./") for word in words), *make):
             found |= {name, f"{folder}/{name}"} if folder else {name}
+        if not {"npm", "npx", "yarn", "pnpm"}.isdisjoint(words):
+            found |= {posixpath.join(above, _PACKAGE) for above in _upward(folder)}
     return frozenset(found)
 
 
 def alone(
-    commands: Sequence[str], files: Sequence[str], *, scripts: Mapping[str, str]
+    commands: Sequence[str], files: Sequence[str], *, scripts: Scripts
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The commands for these test files alone, and how they are started; None where no runner can be told."""
     texts: list[str] = []
-    for folder, rest in map(_apart, commands):
+    for folder, rest, own in (_placed(text, scripts) for text in commands):
         within = f"{folder}/" if folder else ""
         below = [path.removeprefix(within) for path in files if path.startswith(within)]
-        text = narrowed(rest, below, scripts={} if folder else scripts)
+        text = narrowed(rest, below, scripts=own)
         texts += [_in_folder(folder, text)] if text is not None else []
     return (tuple(texts), _started(texts, scripts).command) if texts else None
 
@@ -261,20 +303,19 @@ def plan_of(
     asked: Any,
     lists: AllowLists,
     *,
-    scripts: Mapping[str, str] | None = None,
+    scripts: Scripts | None = None,
     approved: bool = False,
     name: str = "qa_profile",
 ) -> Plan | Refusal:
     """What is run for the `qa_profile` of a trace (a name, an object, or None for pytest).
 
-    What an operator has `approved` needs to be on no list. `scripts` are those of package.json. `name` is what the
-    profile is called where it cannot be read.
+    What an operator has `approved` needs to be on no list. `scripts` are those of the base. `name` is what the profile
+    is called where it cannot be read.
     """
     profile = read_profile(asked, name=name)
     if isinstance(profile, Refusal):
         return profile
-    usual = _USUAL[profile.runner]
-    texts = [text.strip() for text in profile.commands or [profile.command or usual["command"]]]
+    usual, texts = _USUAL[profile.runner], commands_of(profile)
     if not all(texts):
         return Refusal("policy", "a custom profile needs a command")
     every = ("*",)
@@ -296,7 +337,8 @@ def plan_of(
     if profile.network and not lists.build_network:
         return Refusal("policy", "the build asks for the network, and this server gives it none (qa.build_network)")
     reports = [*profile.reports, *usual["reports"]]
-    reports += [f"{folder}/{report}" for folder, _ in map(_apart, texts) if folder for report in reports]
+    folders = {folder: None for text in texts for folder in (_apart(text)[0], _placed(text, scripts or {}).folder)}
+    reports += [f"{folder}/{report}" for folder in folders if folder for report in reports]
     bad = next((report for report in reports if _PATTERN.fullmatch(report) is None or ".." in report), None)
     if bad is not None:
         return Refusal("policy", f"{bad!r} is no place for a report")
@@ -320,6 +362,29 @@ def plan_of(
     )
 
 
+def commands_of(profile: QaProfile) -> list[str]:
+    """The test commands: the runner's usual one where none is given."""
+    return [text.strip() for text in profile.commands or [profile.command or _USUAL[profile.runner]["command"]]]
+
+
+def check_given(profile: Mapping[str, Any], lists: AllowLists, *, approved: bool) -> None:
+    """Let a profile through that somebody gives for a trace; with `approved`, it needs to be on no list.
+
+    Raises ForbiddenError: an operator's approval is needed. Raises UsageError: it cannot be read, or run here.
+    """
+    refusal = plan_of(profile, lists, approved=approved, name="the profile that was given")
+    if not isinstance(refusal, Refusal):
+        return
+    if not approved and isinstance(plan_of(profile, lists, approved=True), Plan):
+        raise ForbiddenError(
+            "this profile needs an operator's approval",
+            why=refusal.detail,
+            next_step="have an operator assign it: over HTTP, or pm capture qa TRACE --profile FILE",
+        )
+    what = "the profile cannot be run here" if refusal.reason == "policy" else "the profile cannot be read"
+    raise UsageError(what, why=refusal.detail, next_step="docs/qa.md lists its keys")
+
+
 def _image_runner(profile: QaProfile, text: str) -> Runner:
     """Whose default image holds the program that a custom command starts."""
     if profile.runner != "custom":
@@ -335,13 +400,14 @@ class _Started(NamedTuple):
     reporting: bool
 
 
-def _started(texts: Sequence[str], scripts: Mapping[str, str]) -> _Started:
+def _started(texts: Sequence[str], scripts: Scripts) -> _Started:
     """The commands with their runners made to report: words, or one line for the shell."""
+    placed = [_placed(text, scripts) for text in texts]
     found = [
-        plan_launch(text, report=f"{_REPORT}{number or ''}", bash=None, starter="", scripts=scripts)
-        for number, text in enumerate(texts)
+        plan_launch(each.rest, report=f"{_REPORT}{number or ''}", bash=None, starter="", scripts=each.scripts)
+        for number, each in enumerate(placed)
     ]
-    lines = [launch.argv[-1] for launch in found]
+    lines = [_in_folder(each.folder, launch.argv[-1]) for each, launch in zip(placed, found, strict=True)]
     command: tuple[str, ...]
     if len(lines) > 1:  # all of them, also where one fails
         command = ("sh", "-c", " ".join(("s=0;", *(f"( {line}\n) || s=$?;" for line in lines), "exit $s")))

@@ -12,6 +12,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -88,11 +89,13 @@ class Line:
     commits: bool = False
 
 
-def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program, _target: "", depth: int = 0) -> Line:
-    """What the command line `text` is for; total on any text.
+Inside = Callable[[str, str, Sequence[str]], str]
+"""What a target of `make`, `just` or a script of package.json runs, as lines of the shell: program, target, and the
+folders that the line changes to before it."""
 
-    `inside` answers what a target of `make`, `just` or a script of package.json runs, as lines of the shell.
-    """
+
+def read_line(text: str, *, inside: Inside = lambda _program, _target, _entered: "", depth: int = 0) -> Line:
+    """What the command line `text` is for; total on any text."""
     commands = list(_commands(text))
     if not commands:
         return Line()
@@ -107,15 +110,16 @@ def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program,
         base, rest = _base(words), words[1:]
         if base in {"cd", "pushd"}:
             entered.append((shells, next((word for word in rest if word != "--"), "~")))
+        folders = tuple(folder for within, folder in entered if shells[: len(within)] == within)
         runner = _runner_named(base, _without_values(base, rest, _BEFORE))
         if runner is not None and not _NO_RUN[runner].isdisjoint(rest):
             runner = None
         if not runner and base in _HOLDERS and depth < _DEEPEST and _NO_RUN[_HOLDERS[base]].isdisjoint(rest):
-            targets = _targets(base, rest)
-            if any(read_line(inside(base, target), inside=inside, depth=depth + 1).test for target in targets):
+            deeper = partial(_deeper, inside, folders)
+            lines = (deeper(base, target, ()) for target in _targets(base, rest))
+            if any(read_line(line, inside=deeper, depth=depth + 1).test for line in lines):
                 runner = _HOLDERS[base]
         if runner and found.test is None:
-            folders = tuple(folder for within, folder in entered if shells[: len(within)] == within)
             started = _with_finder(whole, words)
             test = TestCommand(
                 runner=runner, words=tuple(words), standing=standing, place=place, entered=folders, started=started
@@ -131,14 +135,25 @@ def read_line(text: str, *, inside: Callable[[str, str], str] = lambda _program,
     return found
 
 
-def target_lines(folder: str, program: str, target: str) -> str:
-    """What a target (empty: the default one) runs, by package.json, Makefile or justfile; empty: it is not there."""
+def _deeper(inside: Inside, before: Sequence[str], program: str, target: str, entered: Sequence[str]) -> str:
+    """What a target runs that another one names, which was started in the folders `before`."""
+    return inside(program, target, (*before, *entered))
+
+
+def target_lines(folder: str, program: str, target: str, entered: Sequence[str] = (), *, top: str = "") -> str:
+    """What a target (empty: the default one) runs, by package.json, Makefile or justfile; empty: it is not there.
+
+    The line starts in `folder` and has changed to the folders `entered`. As the package managers look for it, the
+    package.json is the nearest one from there up to `top`, the repository's folder.
+    """
     manager = _HOLDERS[program] == "npm test"
     makes = ("GNUmakefile", "makefile", "Makefile")
     names = ("package.json",) if manager else makes if _HOLDERS[program] == "make test" else ("justfile", "Justfile")
-    for name in names:
+    here = Path(folder, *entered).resolve()
+    above = [each for each in here.parents if manager and top and each.is_relative_to(Path(top).resolve())]
+    for path in (each / name for each in (here, *above) for name in names):
         try:
-            text = (Path(folder) / name).read_text(encoding="utf-8", errors="replace")[:_MOST_TEXT]
+            text = path.read_text(encoding="utf-8", errors="replace")[:_MOST_TEXT]
         except OSError:
             continue
         if manager:

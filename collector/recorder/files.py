@@ -19,6 +19,7 @@ from collector.patches import make_patch, tree_patch
 from runner.workspace.git.repository import Git, GitError, parse_batch, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of, text_of
 from tracer.capture.wire import PROFILE_FILE
+from tracer.clock import now_epoch_ms
 from tracer.redaction.marks import MARKER
 from tracer.statedir import STATE_DIR_NAME
 from tracer.unified_diff import quoted
@@ -184,6 +185,12 @@ class FileTracker:
             looks = {path: look_at(self._full(path)).look for path in untracked}
             untracked = {path for path, look in looks.items() if (look[2] if look else 0) >= self.untouched_ns}
         return sorted({*self.known, *tracked, *untracked})
+
+    def as_of(self, paths: Iterable[str], until_ms: int) -> list[str]:
+        """Without the files that changed later (their ctime); one from the future is of a clock that is not ours."""
+        until_ns, now_ns = (until_ms + 1) * 1_000_000, (now_epoch_ms() + 1) * 1_000_000
+        looks = ((path, look_at(self._full(path)).look) for path in paths)
+        return [path for path, look in looks if not (look and until_ns <= look[2] < now_ns)]
 
     def untracked(self) -> tuple[int, int]:
         """How many untracked files there are that would be recorded, and their bytes."""

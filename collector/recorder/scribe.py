@@ -377,7 +377,8 @@ class Scribe:
             self._overtaken(self._running, item.ts_ms)
         text = self._entered.text_of(mark, item.typed)
         withheld = text in {WITHHELD, UNKNOWN}
-        line = Line() if withheld else read_line(text, inside=partial(target_lines, self._cwd))
+        inside = partial(target_lines, self._cwd, top=str(self._git.top))
+        line = Line() if withheld else read_line(text, inside=inside)
         resumed = None if withheld else self._stopped.resumed_by(text)
         doing, line = resumed or (text, line)
         running = _Running(text, doing, line, item.ts_ms, None, flushed=monotonic())
@@ -398,7 +399,7 @@ class Scribe:
     def _overtaken(self, running: _Running, ts_ms: int) -> None:
         """Close a command that ended without a prompt: of lines pasted at once bash tells only the beginnings."""
         self._end_output()
-        self._writer.sweep(self._actor(running), command=running.event_id)
+        self._sweep(running, ts_ms)
         if running.line.test is not None:
             self._test(running, None, (), ts_ms)
 
@@ -477,7 +478,7 @@ class Scribe:
         self._end_output()
         code = int(status) if status.lstrip("-").isdigit() else 0
         statuses = [int(part) for part in pipe.split() if part.isdigit()]
-        self._writer.sweep(self._actor(running), command=running.event_id)
+        self._sweep(running, ts_ms)
         if code == _STOPPED:
             self._stopped.stop(running.doing, running.line)
         elif running.line.test is not None:
@@ -485,6 +486,11 @@ class Scribe:
         if not self._behind or running.line.commits:
             self._writer.commits(self._actor(running), command=running.event_id)
         self._running = None
+
+    def _sweep(self, running: _Running, ts_ms: int) -> None:
+        """Look at what the command changed until its end; where more has happened since, that is not its doing."""
+        until_ms = None if self._items.empty() else ts_ms
+        self._writer.sweep(self._actor(running), command=running.event_id, until_ms=until_ms)
 
     def _actor(self, running: _Running) -> Mapping[str, Any]:
         """Who changed files while the command ran: the user in an editor, else the command."""

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
 import select
 import signal
@@ -19,9 +20,9 @@ import subprocess
 import termios
 import threading
 import tty
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from collector.client.api import CollectorClient
 from collector.client.send import send_spool
@@ -47,6 +48,64 @@ _CONTINUED_S: Final = 0.1
 _UNANSWERED_S: Final = 1.0
 _DEFAULT_SIZE: Final = (24, 80)
 _END_OF_INPUT: Final = b"\x04"
+
+
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_LONGEST_TYPED: Final = 4096  # more is in no terminal's input queue
+_SURE: Final = 4  # bytes that stand in other output by chance no more
+_LOOK_READ_S: Final = 0.05
+
+
+class Line(NamedTuple):
+    """A line that was typed while a command ran, as the terminal showed it."""
+
+    shown: bytes
+
+
+class Echo:
+    """Finds in a command's output what the terminal showed of the lines that were typed meanwhile."""
+
+    def __init__(self) -> None:
+        self._expected = b""
+        self._line = b""
+
+    def typed(self, data: bytes) -> bytes:
+        """More was typed; what goes back to the output, where it ends or edits its line in another way than Enter."""
+        if _CONTROL.search(data) or len(self._expected) + len(self._line) + len(data) > _LONGEST_TYPED:
+            back = self._line
+            self.forget()
+            return back
+        self._expected += data.replace(b"\r", b"\n").replace(b"\n", b"\r\n")
+        return b""
+
+    def forget(self) -> None:
+        """The command has ended: what was typed is edited by the shell now."""
+        self._expected = self._line = b""
+
+    def cut(self, data: bytes) -> Iterator[bytes | Line]:
+        """`data` without what was typed; each line, once it is whole, in its place."""
+        while data and self._expected:
+            at, length = self._place(data)
+            if not length:
+                break
+            if at:
+                yield data[:at]
+            self._line += self._expected[:length]
+            data, self._expected = data[at + length :], self._expected[length:]
+            *whole, self._line = self._line.split(b"\r\n")
+            for line in whole:
+                yield Line(line + b"\r\n")
+        if data:
+            yield data
+
+    def _place(self, data: bytes) -> tuple[int, int]:
+        """Where the longest beginning of what is expected stands, and its length; 0: nowhere for sure."""
+        for length in range(min(len(self._expected), len(data)), 0, -1):
+            beginning = self._expected[:length]
+            at = data.find(beginning)
+            if at == 0 or (at > 0 and (length >= _SURE or data.endswith(beginning))):
+                return at, length
+        return 0, 0
 
 
 class PtyShell:
@@ -76,6 +135,9 @@ class PtyShell:
         self._running = False
         self._typed_at = 0.0
         self._typed = b""
+        self._echo = Echo()
+        self._held: list[bytes | Line] = []
+        self._place = ""
         self._prompted = False
         self._script_over = False
         self._ended: asyncio.Future[int] | None = None
@@ -140,6 +202,7 @@ class PtyShell:
             preexec_fn=lambda: os.login_tty(slave),  # noqa: PLW1509 - one call into libc between fork and exec; no thread runs yet
             close_fds=True,
         )
+        self._place = os.ttyname(slave)
         os.close(slave)
         self._pid = process.pid
         process.returncode = 0  # reaped here, by _child_changed
@@ -176,6 +239,7 @@ class PtyShell:
         shown, tokens = self._cut.close()
         self._show(shown)
         self._hand_on(tokens)
+        self._release()
 
     async def _end(self) -> None:
         self._close_master()
@@ -263,6 +327,8 @@ class PtyShell:
         except OSError:
             self._waiting = b""
             written = 0
+        if self._running and self._shows_typed() and (back := self._echo.typed(self._waiting[:written])):
+            self._hand_on_output(back)
         self._waiting = self._waiting[written:]
         if self._waiting:
             loop.add_writer(self._master, self._to_shell)
@@ -292,14 +358,55 @@ class PtyShell:
 
     def _hand_on(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
-            self._on_token(token, self._typed)
             if isinstance(token, Mark):
+                self._release()
+                self._echo.forget()
+                self._on_token(token, self._typed)
                 self._running = token.kind == "command"
+            else:
+                self._hand_on_output(token)
             if isinstance(token, Mark) and token.kind == "prompt":
                 self._typed = b""
                 self._prompted = True  # a script is typed from here on: before, the shell's terminal would swallow it
                 if self._script:
                     self._type_after(0)
+
+    def _hand_on_output(self, data: bytes) -> None:
+        """Hand on what a command prints; from a line that was typed on once it is known who reads that."""
+        for piece in self._echo.cut(data) if self._running else (data,):
+            if isinstance(piece, Line) and not self._held:
+                asyncio.get_running_loop().call_later(_LOOK_READ_S, self._release)
+            if isinstance(piece, Line) or self._held:
+                self._held.append(piece)
+            else:
+                self._on_token(piece, self._typed)
+
+    def _release(self) -> None:
+        """Hand on what was held: an answer to the command with it, not a line that waits for the shell to read it."""
+        held, self._held = self._held, []
+        answered = bool(held) and not self._unread()
+        for piece in held:
+            if not isinstance(piece, Line):
+                self._on_token(piece, self._typed)
+            elif answered:
+                self._on_token(piece.shown, self._typed)
+
+    def _shows_typed(self) -> bool:
+        """Whether the terminal takes whole lines and shows them: no program edits them itself."""
+        with contextlib.suppress(termios.error):
+            modes = termios.tcgetattr(self._master)[3]
+            return bool(modes & termios.ICANON and modes & termios.ECHO)
+        return False
+
+    def _unread(self) -> int:
+        """How many bytes of whole lines nobody has read yet."""
+        with contextlib.suppress(OSError):
+            terminal = os.open(self._place, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                return int(struct.unpack("i", fcntl.ioctl(terminal, termios.FIONREAD, bytes(4)))[0])
+            finally:
+                os.close(terminal)
+        return 0
 
     def _type_after(self, pause_s: float, *, until: float = 0) -> None:
         if self._next_line is not None:

@@ -243,7 +243,7 @@ class RecordWriter:
         self.files.untouched_ns = (spool.header.get(_LEFT_ALONE) or {}).get("since_ns")
         self._committed: set[str] = set()
         self.acts = Acts()
-        self.told: set[str] = set()
+        self.known: dict[str, int] = {}
 
     def leave_alone(self) -> str:
         """Leave the untracked files of a new recording out until they are touched, where they are many; what to say."""
@@ -294,11 +294,18 @@ class RecordWriter:
         if wanted:
             self.record(lambda: self.files.observe(wanted, actor=actor, context=self.context(command)))
 
-    def sweep(self, actor: Mapping[str, Any], *, command: str = "", found: str = "") -> None:
-        """Look at everything that git says differs: what the watcher has not told yet, or never will."""
+    def sweep(
+        self, actor: Mapping[str, Any], *, command: str = "", found: str = "", until_ms: int | None = None
+    ) -> None:
+        """Look at everything that git says differs: what the watcher has not told yet, or never will.
+
+        What changed after `until_ms` is left for a later look.
+        """
         if found:  # files that are as in the base again are known from what stands in the spool
             self.record(list)
         paths = self.files.changed_paths()
+        if until_ms is not None:
+            paths = self.files.as_of(paths, until_ms)
 
         def make() -> list[Draft]:
             drafts = self.files.observe(paths, actor=actor, context=self.context(command))
@@ -352,7 +359,6 @@ class RecordWriter:
             self._committed.add(str(event["payload"].get("commit_sha")))
 
     def _seen(self, event: Mapping[str, Any]) -> None:
-        """Keep what later events may speak of: the last acts, and the ids that editors gave to theirs."""
+        """Keep what later events may speak of: the last acts, and each id with its seq."""
         self.acts.see(event)
-        if event["actor"]["kind"] == "ide" or event["type"] == "thought":
-            self.told.add(event["event_id"])
+        self.known[event["event_id"]] = event["seq"]

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from collector.errors import EventConflictError, IntakeError, TooLargeError
+from collector.errors import EventConflictError, IntakeError, TooLargeError, other_content
 from collector.store.port import NewBlob, StoredEvent, TraceLimits, TraceRow
 from tracer.errors import ConflictError, NotFoundError, TraceError
 
@@ -74,13 +74,7 @@ def plan_append(events: Sequence[StoredEvent], *, seq_last: int, stored: Mapping
         known = seen.get(event.event_id)
         if known is not None:
             if known != event.identity:
-                raise EventConflictError(
-                    f"the event {event.event_id!r} is already there with other content",
-                    event_id=event.event_id,
-                    seq=event.seq,
-                    why="an event id stands for one content",
-                    next_step="give the new event an id of its own",
-                )
+                raise other_content(event.event_id, seq=event.seq)
             continue
         if event.seq <= seq_last:
             raise EventConflictError(

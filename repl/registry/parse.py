@@ -138,6 +138,10 @@ def parse_arguments(command: Command, words: list[str]) -> argparse.Namespace:
         name = command.arguments[-1].name
         setattr(found, name, [*getattr(found, name), *after])
     _refuse_empty(parser, found)
+    for flag in command.flags:
+        given = getattr(found, flag.destination)
+        if flag.least is not None and given is not None and given < flag.least:
+            parser.error(f"{flag.name}: {given} is below {flag.least}")
     return found
 
 

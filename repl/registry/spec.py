@@ -44,6 +44,7 @@ class Flag(NamedTuple):
 
     `setting` names the declared setting that this flag is the first layer of; type, choices and default live there.
     `bare` is what the option means without its value; empty where a value must follow. `many` takes several values.
+    `least` is the smallest value of an integer.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Flag(NamedTuple):
     negatable: bool = False
     bare: str = ""
     many: bool = False
+    least: int | None = None
 
     @property
     def names(self) -> bool:

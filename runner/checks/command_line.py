@@ -426,7 +426,8 @@ class _Line:
         call.shell, call.inner_span = shell, span
 
 
-def _is_script(words: Sequence[str | None]) -> bool:
+def is_script(words: Sequence[str | None]) -> bool:
+    """Whether the words have a package manager run a script of package.json."""
     return tuple([word for word in words if word not in _QUIET][:2]) in _SCRIPTS
 
 
@@ -477,7 +478,7 @@ def _unwrapped(call: _Call) -> int:
             None,
         )
         behind = at + len(wrapper[0]) if wrapper else at
-        if wrapper is None or behind >= len(call.words) or _is_script(call.words[at:]):
+        if wrapper is None or behind >= len(call.words) or is_script(call.words[at:]):
             return at
         while behind < len(call.words) and (call.words[behind] or "").startswith("-"):
             behind += 2 if call.words[behind] in _WITH_VALUE else 1

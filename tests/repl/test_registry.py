@@ -224,6 +224,31 @@ def test_a_value_below_zero_is_refused_with_its_reason(words: tuple[str, ...], w
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        (*family, f"{flag.name}={flag.least - 1}")
+        for command in COMMANDS
+        for flag in command.flags
+        if flag.kind == "integer" and flag.least is not None
+        for family in [command.name.split()]
+    ],
+    ids=" ".join,
+)
+def test_a_number_below_the_least_is_refused(words: tuple[str, ...]) -> None:
+    command = find_command(" ".join(words[:-1]))
+    assert command is not None
+    given = [argument.choices[0] if argument.choices else "x" for argument in command.arguments if argument.required]
+    flag, number = words[-1].split("=")
+    with pytest.raises(UsageError, match=rf"{flag}: {number} is below {int(number) + 1}"):
+        parse_arguments(command, [words[-1], *given])
+
+
+def test_every_number_has_a_least_value_or_a_rule_of_its_own() -> None:
+    numbers = [flag for command in COMMANDS for flag in command.flags if flag.kind == "integer" and not flag.setting]
+    assert {flag.name for flag in numbers if flag.least is None} == {"--expires"}
+
+
+@pytest.mark.parametrize(
     ("words", "offered"),
     [
         (["run", "--ex"], "--executor"),

@@ -16,6 +16,7 @@ import httpx2
 import uvicorn
 
 from collector.opening import open_collector
+from collector.qa.settings import qa_settings
 from runner.core.request import Request
 from runner.effects import TaskEffects
 from runner.executors.scripted import ScriptedExecutor
@@ -84,6 +85,7 @@ def build_app(
         supervisor=supervisor,
         task_request=task_request,
         collector=lambda: open_collector(state_dir, chosen, environ=environ),
+        allowed=qa_settings(chosen).lists,
         token=TOKEN,
         version="0.0.0",
         metrics=bool(chosen.get("service.metrics")),

@@ -2,7 +2,7 @@
 
 The developer stands where the agent stands: thoughts are `reasoning_content`, acts are tool calls, outcomes are
 observations. No model was called, so there are no metrics and `llm_call_count` is left out, as the format asks of steps
-that have reasoning. Pure.
+that have reasoning. Steps stand in the order of the record, and none is dated before the one before it. Pure.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ ATIF_VERSION: Final = "ATIF-v1.8"
 
 def atif_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
     """The trace as one ATIF document."""
-    total = 0
+    total = latest_ms = 0
 
     async def steps() -> AsyncIterator[dict[str, Any]]:
-        nonlocal total
-        async for step in _steps(trace):
+        nonlocal total, latest_ms
+        async for ts_ms, step in _steps(trace):
             total += 1
-            yield {**step, "step_id": total}
+            latest_ms = max(latest_ms, ts_ms)  # a clock was corrected, or the event came late
+            yield {"step_id": total, "timestamp": from_epoch_ms(latest_ms), **step}
 
     return pieces_of({
         "schema_version": ATIF_VERSION,
@@ -44,22 +45,23 @@ def atif_pieces(trace: ExportedTrace) -> AsyncGenerator[Piece]:
     })  # fmt: skip
 
 
-async def _steps(trace: ExportedTrace) -> AsyncIterator[dict[str, Any]]:
+async def _steps(trace: ExportedTrace) -> AsyncIterator[tuple[int, dict[str, Any]]]:
+    """Each step with the time that its event has, in the order of the record."""
     began_ms = await trace.steps.began()
-    yield _step(trace.created_at_ms if began_ms is None else began_ms, "user", report_text(trace.task))
+    yield trace.created_at_ms if began_ms is None else began_ms, _step("user", report_text(trace.task))
     async for item in trace.steps:
-        yield _step(item.ts_ms, "system", item.text) if isinstance(item, Trouble) else _acted(item)
+        yield item.ts_ms, _step("system", item.text) if isinstance(item, Trouble) else _acted(item)
     if trace.steps.after:
         last = trace.steps.after[-1]
-        yield {**_step(last.ts_ms, "agent", ""), "reasoning_content": _joined(trace.steps.after)}
+        yield last.ts_ms, {**_step("agent", ""), "reasoning_content": _joined(trace.steps.after)}
 
 
-def _step(ts_ms: int, source: str, message: str) -> dict[str, Any]:
-    return {"step_id": 0, "timestamp": from_epoch_ms(ts_ms), "source": source, "message": message}
+def _step(source: str, message: str) -> dict[str, Any]:
+    return {"source": source, "message": message}
 
 
 def _acted(action: Action) -> dict[str, Any]:
-    step = _step(action.ts_ms, "agent", "")
+    step = _step("agent", "")
     if action.thoughts:
         step["reasoning_content"] = _joined(action.thoughts)
     step["tool_calls"] = [

@@ -249,7 +249,7 @@ async def audit(context: Context, arguments: Namespace) -> None:
     limit = 100 if arguments.limit is None else arguments.limit
     with suppress(NoCollectorError):
         async with service_collector(context) as collector:
-            rows = await collector.store.list_audit(limit=min(max(limit, 0), _MOST_AUDITED))
+            rows = await collector.store.list_audit(limit=min(limit, _MOST_AUDITED))
             labels = {each.token_id: each.label for each in await collector.tokens.listed()}
     for row in rows:
         label = labels.get(row.token_id, "")

@@ -141,16 +141,17 @@ async def _print(context: Context, write: Callable[[BinaryIO], Awaitable[int]]) 
 
 
 async def _set(context: Context, arguments: Namespace) -> None:
+    from collector.handover.export_filter import check_stated
     from collector.handover.sets import PROVEN, Helpers, SetRequest, export_set
     from collector.opening import open_collector
 
     if not arguments.output or arguments.output == "-":
         raise UsageError("where to?", why="a set is a folder", next_step="pm capture export --where … -o FOLDER")
     request = SetRequest(
-        where=PROVEN if arguments.where is None else arguments.where,
+        where=PROVEN if arguments.where is None else check_stated(arguments.where),
         form=arguments.format or "atif",
         shares=_shares(arguments.split),
-        shard_rows=_shard_rows(arguments.shard_rows),
+        shard_rows=arguments.shard_rows or 1000,
         redact=arguments.redact,
         version=VERSION,
     )
@@ -190,12 +191,6 @@ async def _set(context: Context, arguments: Namespace) -> None:
 def _cores() -> int:
     """The cores that this process may use; some systems know only how many there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _shard_rows(number: int | None) -> int:
-    if number is not None and number < 1:
-        raise UsageError(f"--shard-rows {number} makes no sense", next_step="at least 1 (default 1000)")
-    return number or 1000
 
 
 def _shares(text: str | None) -> tuple[int, int, int]:

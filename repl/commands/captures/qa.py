@@ -136,9 +136,10 @@ def _alternatives(context: Context, names: Sequence[str]) -> dict[str, bytes]:
 async def _chosen(collector: Collector, arguments: Namespace) -> list[str]:
     if arguments.where is None:
         return [await find_capture(collector, arguments.trace)]
+    from collector.handover.export_filter import check_stated
     from collector.handover.sets import choose
 
-    chosen, _ = await choose(arguments.where, collector.store)
+    chosen, _ = await choose(check_stated(arguments.where), collector.store)
     if not chosen:
         raise NotFoundError("no finalized capture fulfils the condition", next_step="pm capture list")
     return chosen

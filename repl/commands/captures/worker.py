@@ -18,8 +18,6 @@ _RENEW_S = 5.0
 async def worker(context: Context, arguments: Namespace) -> None:
     from collector.work.worker import work_from_queue  # the store, the sandbox, the queue: 900 ms
 
-    if arguments.parallel is not None and arguments.parallel < 1:
-        raise UsageError(f"--parallel {arguments.parallel} is below 1", next_step="pm admin worker --parallel 2")
     context.state_dir.ensure()
     stop = asyncio.Event()
     _end_on_signals(context, stop)

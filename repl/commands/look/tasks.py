@@ -9,7 +9,6 @@ from repl.present.changed_files import files_text
 from repl.present.text import age_text, cost_text, one_line, padded, spark_text, strip_text, width_cut, width_of
 from tracer.catalog.tasks import TaskRow, list_tasks
 from tracer.clock import epoch_ms, now_epoch_ms, seconds_text, since_iso
-from tracer.errors import UsageError
 
 if TYPE_CHECKING:
     from repl.context import Context
@@ -23,8 +22,6 @@ def tasks(context: Context, arguments: Namespace) -> None:
     since = since_iso(arguments.since) if arguments.since else None
     wanted = " ".join(arguments.filter or ())
     limit = arguments.limit if arguments.limit is not None else 200
-    if limit < 1:
-        raise UsageError("--limit must be 1 or more")
     if wanted:
         from tracer.catalog.search import search_tasks  # the texts and their index, not needed by the list
 

@@ -21,15 +21,8 @@ _PROJECT = 34
 _SHORT_ID, _LONG_ID = 8, 36
 
 
-def _limit(arguments: Namespace) -> int:
-    limit: int = _LIMIT if arguments.limit is None else arguments.limit
-    if limit < 1:
-        raise UsageError("--limit must be 1 or more")
-    return limit
-
-
 def sessions(context: Context, arguments: Namespace) -> None:
-    limit = _limit(arguments)
+    limit = _LIMIT if arguments.limit is None else arguments.limit
     project = context.folder if arguments.here else None
     folders = [context.state_dir.agentic_traces]
     rows = list_native(folders, provider=arguments.provider, project=project, environ=context.environ)
@@ -85,7 +78,7 @@ _LABEL = 30
 
 
 def traces(context: Context, arguments: Namespace) -> None:
-    limit = _limit(arguments)
+    limit = _LIMIT if arguments.limit is None else arguments.limit
     rows = find_traces(context.state_dir, _query(arguments), limit=limit + 1)
     output, shown = context.output, rows[:limit]
     for row in shown:

@@ -24,6 +24,7 @@ _PORT = 8765
 
 async def serve(context: Context, arguments: Namespace) -> None:
     from collector.opening import shown_store
+    from collector.qa.settings import qa_settings
     from collector.work.worker import collector_with_worker, is_shared
     from repl.session import Session
     from service.app import create_app  # fastapi: 600 ms, paid by this command alone
@@ -57,6 +58,7 @@ async def serve(context: Context, arguments: Namespace) -> None:
         supervisor=session.supervisor,
         task_request=request_of,
         collector=lambda: collector_with_worker(state_dir, session.settings, environ=context.environ),
+        allowed=qa_settings(session.settings).lists,
         token=token,
         token_file=token_file,
         version=VERSION,

@@ -220,7 +220,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
         flags=(
             Flag("--all", "every capture of the collector, a line each: after a restore"),
             Flag("--tree", "write the rebuilt final tree into this new folder", "DIR", values="folder"),
-            Flag("--limit", "show at most so many findings (default 20)", "N", kind="integer"),
+            Flag("--limit", "show at most so many findings (default 20)", "N", kind="integer", least=1),
         ),
         exits=(7, 8),
         description=(
@@ -241,7 +241,7 @@ CAPTURE_EXPORT_COMMANDS: tuple[Command, ...] = (
             Flag("--output", "write here: a file for one trace, a new folder for a set", "PATH", "-o", values="file"),
             Flag("--redact", "replace in the copy what the leak audit finds, instead of refusing"),
             Flag("--split", "percent of repositories for train/validation/test (default 80/10/10)", "A/B/C"),
-            Flag("--shard-rows", "at most so many rows in a file (default 1000)", "N", kind="integer"),
+            Flag("--shard-rows", "at most so many rows in a file (default 1000)", "N", kind="integer", least=1),
         ),
         exits=(7, 8),
         description=(
@@ -306,8 +306,8 @@ COLLECTOR_COMMANDS: tuple[Command, ...] = (
     Command(
         "admin audit", "admin", "show who read, exported or deleted which capture",
         "repl.commands.captures.collector:audit", "pm admin audit --limit 50",
-        flags=(Flag("--limit", "so many of the newest (default 100)", "N", kind="integer"),), exits=(3, 5, 8),
-        surfaces=("cli",), description="Nothing changes or removes a line of it.",
+        flags=(Flag("--limit", "so many of the newest (default 100)", "N", kind="integer", least=1),),
+        exits=(3, 5, 8), surfaces=("cli",), description="Nothing changes or removes a line of it.",
     ),
     Command(
         "schema trace", "admin", "print the JSON Schema of a captured trace",
@@ -398,7 +398,7 @@ JUDGE_COMMANDS: tuple[Command, ...] = (
         "admin worker", "admin", "check captured sessions from the queue in PostgreSQL",
         "repl.commands.captures.worker:worker", "pm admin worker --parallel 4", surfaces=("cli",),
         flags=(
-            Flag("--parallel", "captures to check at once, instead of worker.parallel", "N", kind="integer"),
+            Flag("--parallel", "captures to check at once, instead of worker.parallel", "N", kind="integer", least=1),
             Flag("--alive-file", "renew this file every few seconds, for a health check", "FILE", values="file"),
         ),
         exits=(3, 4, 5),

@@ -17,7 +17,7 @@ TRACE_COMMANDS: tuple[Command, ...] = (
             Flag("--raw", "the stored bytes of its newest file"),
             Flag("--follow", "go on as events are recorded, until the task ends"),
             Flag("--subtask", "only this subtask", "S"),
-            Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer"),
+            Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer", least=0),
             Flag("--event", "only this event (may be repeated)", "E", repeat=True, values="event"),
             Flag("--waterfall", "what the time went into: a bar for each request, check and tool call"),
             Flag("--full", "everything each event holds; of a waterfall every tool call"),
@@ -96,7 +96,7 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         "pm serve --port 8765", surfaces=("cli",),
         flags=(
             Flag("--host", "address to bind; other machines can reach it if it is not loopback", "ADDRESS"),
-            Flag("--port", "port to bind, 0 for any free one", "PORT", kind="integer"),
+            Flag("--port", "port to bind, 0 for any free one", "PORT", kind="integer", least=0),
             Flag("--token-file", "keep the bearer token here", "FILE", values="file"),
             Flag("--new-token", "replace the bearer token"),
         ),
@@ -112,7 +112,7 @@ SERVICE_COMMANDS: tuple[Command, ...] = (
         "pm serve link", surfaces=("cli",),
         flags=(
             Flag("--host", "the address that pm serve was given", "ADDRESS"),
-            Flag("--port", "the port that pm serve was given", "PORT", kind="integer"),
+            Flag("--port", "the port that pm serve was given", "PORT", kind="integer", least=0),
             Flag("--new-token", "replace the bearer token: a running service takes the new one, cookies end"),
         ),
         exits=(3, 8),

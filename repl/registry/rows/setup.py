@@ -15,7 +15,7 @@ SETTINGS_COMMANDS: tuple[Command, ...] = (
         "pm mcp", surfaces=("cli",),
         flags=(
             Flag("--http", "streamable HTTP on loopback, behind the token of pm serve (else stdio)"),
-            Flag("--port", "the port for --http (any free one)", "N", kind="integer"),
+            Flag("--port", "the port for --http (any free one)", "N", kind="integer", least=0),
             Flag("--token-file", "keep the token here", "FILE", values="file"),
         ),
         exits=(3, 5, 8),

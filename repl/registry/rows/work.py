@@ -64,7 +64,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "pm resume 15 --max-iterations 6", arguments=(_MAYBE_TASK,),
         flags=(
             *_LIMIT_FLAGS,
-            Flag("--parallel", "subtasks worked on at once", "N", kind="integer"),
+            Flag("--parallel", "subtasks worked on at once", "N", kind="integer", least=1),
             Flag("--into", "give the subtasks' result to this new branch", "BRANCH"),
         ),
         exits=(*_OUTCOMES, 7),
@@ -80,8 +80,8 @@ TASK_COMMANDS: tuple[Command, ...] = (
             ),
             Argument("text", "the hint, or the answer to its question", required=False, many=True),
         ),
-        flags=(Flag("--max-iterations", "further iterations to allow", "N", kind="integer"),), exits=(*_OUTCOMES, 7),
-        person_only=True,
+        flags=(Flag("--max-iterations", "further iterations to allow", "N", kind="integer", least=1),),
+        exits=(*_OUTCOMES, 7), person_only=True,
     ),
     Command(
         "stop", "work", "stop a running task at its next safe point; resumable", "repl.commands.work.run:stop",
@@ -90,7 +90,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
     Command(
         "undo", "work", "put back what a task changed; again puts its work in again", "repl.commands.work.review:undo",
         "pm undo 15", arguments=(_MAYBE_TASK,),
-        flags=(Flag("--iteration", "only what this iteration changed, counted from 0", "N", kind="integer"),),
+        flags=(Flag("--iteration", "only what this iteration changed, counted from 0", "N", kind="integer", least=0),),
         exits=(6, 7, 8),
         description=(
             "Your later edits stay. Where they and the task changed the same lines, your file stays as it is, the\n"
@@ -143,7 +143,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         flags=(
             Flag("--status", "only this status", "S", values="status", choices=STATUSES),
             Flag("--since", "only tasks with events since then: 7d, 2h or 2026-01-31", "D"),
-            Flag("--limit", "at most so many (200)", "N", kind="integer"),
+            Flag("--limit", "at most so many (200)", "N", kind="integer", least=1),
         ),
         exits=(8,),
     ),
@@ -152,7 +152,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "repl.commands.look.prune:prune", "pm admin prune tasks --older-than 30d --keep 50",
         flags=(
             Flag("--older-than", "only tasks without an event since then: 30d, 12h", "AGE"),
-            Flag("--keep", "keep so many of the newest", "N", kind="integer"),
+            Flag("--keep", "keep so many of the newest", "N", kind="integer", least=0),
         ),
         exits=(8,), aliases=("admin keep tasks",),
         description="Nothing is deleted without --yes. Unfinished tasks are never deleted.",
@@ -170,7 +170,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
         "diff", "look", "show what a task changed", "repl.commands.look.diff:diff", "pm diff 15 --iteration 0",
         arguments=(_MAYBE_TASK,),
         flags=(
-            Flag("--iteration", "only this iteration's change, counted from 0", "N", kind="integer"),
+            Flag("--iteration", "only this iteration's change, counted from 0", "N", kind="integer", least=0),
             Flag("--side-by-side", "old on the left, new on the right"),
         ),
         exits=(7, 8),
@@ -178,7 +178,7 @@ TASK_COMMANDS: tuple[Command, ...] = (
     Command(
         "files", "look", "list the files a task changed, by iteration", "repl.commands.look.diff:files", "pm files 15",
         arguments=(_MAYBE_TASK,),
-        flags=(Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer"),), exits=(7, 8),
+        flags=(Flag("--iteration", "only this iteration, counted from 0", "N", kind="integer", least=0),), exits=(7, 8),
     ),
     Command(
         "criteria", "gate", "list what answers are judged by", "repl.commands.work.criteria:criteria", "pm criteria Q2",

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from tests.collector.final.sessions import Session, bug_fix
 from tests.support.tools import need
 from tracer.capture.events import Event
+from tracer.clock import from_epoch_ms
 from tracer.export.atif import atif_pieces
 from tracer.export.chat import chat_pieces
 from tracer.export.otlp import SCHEMA_URL, otlp_pieces
@@ -244,3 +245,20 @@ async def test_no_action_stands_twice_and_no_result_is_empty(tmp_path: Path) -> 
     steps = (await whole(atif_pieces(exported(session))))["steps"]
     assert [step["timestamp"] for step in steps[:2]] == [steps[1]["timestamp"]] * 2, "it begins with the session"
     assert len(steps) == 4
+
+
+async def test_the_steps_of_atif_stand_as_recorded_and_none_goes_back_in_time(tmp_path: Path) -> None:
+    """A clock was set back by an hour, an editor's thought came late, and later all is right again."""
+    session = bug_fix(tmp_path / "clock", "clock")
+    began_ms = session.events[0]["ts_ms"]
+    for event in session.events[3:7]:
+        event["ts_ms"] -= 3_600_000
+    session.think("late")
+    session.events[-1]["ts_ms"] = 5
+    steps = (await whole(atif_pieces(exported(session))))["steps"]
+    order = [step["extra"]["seq"] for step in steps if "extra" in step]
+    assert order == sorted(order)
+    times = [step["timestamp"] for step in steps]
+    assert times == sorted(times)
+    assert (times[0], times[-1]) == (from_epoch_ms(began_ms), times[-2])
+    assert len(set(times)) > 3, "a time that does not go back stays as it is"

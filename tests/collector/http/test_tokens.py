@@ -168,6 +168,56 @@ def test_whose_profile_is_approved(project: Path, capsys: pytest.CaptureFixture[
     assert [json.loads(text)["approved"] for (text,) in notes] == [False, True]
 
 
+def test_a_profile_that_would_be_refused_is_refused_when_it_is_asked_for(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = said(capsys, "admin", "tokens", "new", "--role", "reviewer")["token"]
+    reviewer = {"authorization": f"Bearer {token}"}
+    foreign: dict[str, Any] = {"runner": "custom", "command": "cat /etc/shadow"}
+    with serving(project, []) as served:
+        capture = Capture(served)
+        assert capture.post("/finalize").status_code == 202
+        for path, more in ((f"/traces/{capture.trace_id}/qa", {}), ("/traces/qa", {"where": "true"})):
+            refused = served.client.post(path, json={"profile": foreign, **more}, headers=reviewer)
+            assert refused.status_code == 403
+            assert "needs an operator's approval" in refused.json()["detail"]
+            assert "'cat /etc/shadow' is not on this server's list (qa.commands)" in refused.json()["detail"]
+            assert "operator" in refused.json()["next"]
+            for headers, profile, counts in (
+                (reviewer, {"runner": "pytest"}, "lists"),
+                (reviewer, "repository", "lists"),
+                (None, foreign, "approved"),
+                (None, None, None),
+            ):
+                answer = served.client.post(path, json={"profile": profile, **more}, headers=headers)
+                assert (answer.status_code, answer.json()["profile"]) == (202, counts)
+            impossible = served.client.post(path, json={"profile": foreign | {"network": True}, **more})
+            assert (impossible.status_code, "qa.build_network" in impossible.json()["detail"]) == (422, True)
+    with sqlite3.connect(project / ".pm-orchestrator/collector.sqlite") as database:
+        (noted,) = database.execute("SELECT count(*) FROM qa_facts WHERE step = 'profile'").fetchone()
+    assert noted == 6, "what is refused is not noted"
+
+
+@pytest.mark.parametrize("empty", ["", "  \n"])
+def test_an_empty_condition_is_refused_and_not_taken_for_every_trace(
+    project: Path, capsys: pytest.CaptureFixture[str], empty: str
+) -> None:
+    with serving(project, []) as served:
+        capture = Capture(served)
+        assert capture.post("/finalize").status_code == 202
+        refused = served.client.post("/traces/qa", json={"where": empty})
+        assert (refused.status_code, refused.json()["code"]) == (422, "usage")
+        assert "true" in refused.json()["next"]
+        every = served.client.post("/traces/qa", json={"where": "true"})
+        assert (every.status_code, every.json()["trace_ids"]) == (202, [capture.trace_id])
+    for words in (["qa"], ["qa", "--step", "judge"], ["export", "--format", "json", "-o", str(project / "set")]):
+        assert main(["capture", *words, "--where", empty]) == 2
+        told = capsys.readouterr()
+        assert "the condition (where) is empty" in told.err
+        assert "for every trace write: true" in told.err
+    assert not (project / "set").exists()
+
+
 def test_a_token_ends_with_its_days_and_its_refusal_says_why(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -493,6 +493,29 @@ async def test_without_a_profile_the_runner_is_the_developer_s_own(
 
 
 @pytest.mark.torture
+async def test_npm_test_of_a_package_in_a_folder_is_told_one_by_one(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    need_program("npm", how="install Node.js")
+    root, package = (orjson.dumps({"scripts": {"test": script}}).decode() for script in ("exit 1", "node --test"))
+    test = "require('node:test')('half', () => require('node:assert').equal(require('./calc').half(6), 3))\n"
+    repository = a_repository(
+        tmp_path,
+        base={
+            "package.json": root,
+            "packages/a/package.json": package,
+            "packages/a/calc.js": "exports.half = (number) => number / 3\n",
+        },
+        head={"packages/a/calc.js": "exports.half = (number) => number / 2\n", "packages/a/calc.test.js": test},
+    )
+    asked = {"runner": "npm test", "commands": ["cd packages/a && npm test"]}
+    trace_id = await send_session(collector, repository, profile=asked)
+    tests = (await _check(collector, trace_id, tmp_path, sandbox))["tests"]
+    proof = tests["detail"]["proof"]
+    assert (proof["verdict"], proof["level"], proof["fail_to_pass"]) == ("proven", "tests", ["half"]), tests
+
+
+@pytest.mark.torture
 async def test_npm_test_is_run_and_its_tests_are_told_one_by_one(
     collector: Collector, tmp_path: Path, sandbox: SandboxFor
 ) -> None:

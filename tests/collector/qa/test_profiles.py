@@ -15,10 +15,12 @@ from collector.qa.profiles import (
     Refusal,
     Seen,
     normal_image,
+    package_files,
     plan_of,
     profile_text,
     recorded_profile,
     repository_profile,
+    scripts_of,
     seen_runs,
 )
 
@@ -130,7 +132,7 @@ def test_several_commands_are_all_run_and_each_reports() -> None:
 
 def test_the_script_of_package_json_is_made_to_report() -> None:
     lists = replace(_LISTS, images=("*",), default_images=(("npm test", "node:22"),))
-    plan = plan_of("npm test", lists, scripts={"test": "jest --coverage"})
+    plan = plan_of("npm test", lists, scripts={"": {"test": "jest --coverage"}})
     assert isinstance(plan, Plan)
     assert plan.reporting
     assert "jest" in " ".join(plan.command)
@@ -210,6 +212,33 @@ def test_a_command_in_a_folder_is_allowed_as_its_own_beginning_is() -> None:
                     "cd /a && pytest",
                     "cd a && cd b && pytest", "cd -P && pytest", "cd a && "):  # fmt: skip
         assert isinstance(plan_of({"runner": "custom", "command": refused}, _LISTS), Refusal), refused
+
+
+def test_a_script_that_is_started_in_a_folder_is_that_of_the_nearest_package() -> None:
+    asked: dict[str, Any] = {"runner": "npm test", "image": "node:22", "commands": ["cd packages/a && npm test"]}
+    lists = replace(_LISTS, images=("*",), commands=(*_LISTS.commands, "npx jest"))
+    places = ("packages/a/package.json", "packages/package.json", "package.json")
+    assert package_files(asked["commands"]) == places
+    scripts = scripts_of({places[0]: b'{"scripts": {"test": "jest"}}', places[2]: b'{"scripts": {"test": "eslint ."}}'})
+    plan = plan_of(asked, lists, scripts=scripts)
+    assert isinstance(plan, Plan)
+    assert plan.reporting
+    assert plan.command[:2] == ("sh", "-c")
+    assert plan.command[2].startswith("cd packages/a && npm exec -c 'jest ")
+    assert {"packages/a/package.json", "package.json"} <= plan.steering
+    assert "packages/a/junit.xml" in plan.reports
+    narrow = plan.only(["packages/a/a.test.js", "b.test.js"])
+    assert narrow is not None
+    assert narrow.commands == ("cd packages/a && npm test -- a.test.js",)
+    below = plan_of({**asked, "commands": ["cd packages/a/src && npm test"]}, lists, scripts=scripts)
+    assert isinstance(below, Plan)
+    assert below.command == plan.command, "a script runs where its package is"
+    other = plan_of({**asked, "commands": ["cd packages/a/src && npx jest"]}, lists, scripts=scripts)
+    assert isinstance(other, Plan)
+    assert other.command[2].startswith("cd packages/a/src && npx jest")
+    root = plan_of({**asked, "commands": ["cd packages/b && npm test"]}, lists, scripts=scripts)
+    assert isinstance(root, Plan)
+    assert not root.reporting, "the root's script runs no tests"
 
 
 def test_a_profile_is_written_as_it_is_read() -> None:

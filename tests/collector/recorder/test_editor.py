@@ -161,6 +161,41 @@ async def test_what_is_no_event_of_an_editor_is_refused_with_the_reason(tmp_path
     assert [each["type"] for each in live.events()] == ["navigation"]
 
 
+async def test_an_id_that_is_known_with_other_content_is_a_conflict_and_no_repetition(tmp_path: Path) -> None:
+    ids = [f"11111111-2222-4333-8444-{number:012}" for number in range(4)]
+    run = {"command": "pytest", "exit_code": 1, "duration_ms": 7, "report": "<failure/>"}
+    said: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        ("thought", {"kind": "plan", "content": f"use {SECRET}"}, {"ts_ms": 5}),
+        ("navigation", HERE, {}),
+        ("test_run", run, {"actor": {"kind": "ide", "id": "my-editor"}}),
+    ]
+    other: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        ("thought", {"kind": "plan", "content": "use another"}, {"ts_ms": 5}),
+        ("thought", {"kind": "plan", "content": f"use {SECRET}"}, {"ts_ms": 6}),
+        ("navigation", {**HERE, "line": 9}, {}),
+        ("debug_action", {"action": "breakpoint", "file_path": "cart.py", "line": 4}, {}),
+        ("test_run", {**run, "report": "<skipped/>"}, {"actor": {"kind": "ide", "id": "my-editor"}}),
+        ("test_run", run, {}),
+    ]
+    async with running(tmp_path) as live:
+        editor = await live.connect()
+        for event_id, (kind, payload, more) in zip(ids, said, strict=False):
+            assert (await editor.tell(kind, payload, event_id=event_id, **more))["ok"]
+        for event_id, (kind, payload, more) in zip([*ids[:1] * 2, *ids[1:2] * 2, *ids[2:3] * 2], other, strict=True):
+            answer = await editor.tell(kind, payload, event_id=event_id, **more)
+            assert answer == {
+                "ok": False,
+                "error": f"the event '{event_id}' is already there with other content",
+                "why": "an event id stands for one content",
+                "next": "give the new event an id of its own",
+            }
+        before = len(live.events())
+        await editor.tell("consent", {"withdraw": ["output"]})
+        for event_id, (kind, payload, more) in zip(ids, said, strict=False):
+            assert (await editor.tell(kind, payload, event_id=event_id.upper(), **more)).get("duplicate"), kind
+        assert len(live.events()) == before
+
+
 async def test_a_hostile_client_harms_neither_the_recording_nor_other_editors(tmp_path: Path) -> None:
     async with running(tmp_path) as live:
         editor = await live.connect()

@@ -495,3 +495,33 @@ def test_a_test_run_is_seen_through_what_starts_it(tmp_path: Path, line: str, ru
     )
     found = read_line(line, inside=partial(target_lines, str(tmp_path))).test
     assert (found and found.runner) == runner
+
+
+@pytest.mark.parametrize(
+    ("line", "cwd", "runner"),
+    [
+        ("npm run check", "", None),
+        ("cd packages/a && npm run check", "", "npm test"),
+        ("(cd packages && cd a/src; yarn run deep)", "", "npm test"),
+        ("cd packages/a && npm run lint && cd ../.. && npm run check", "", None),
+        ("npm run check", "packages/a/src", "npm test"),
+        ("cd ../b && npm run check", "packages/a", None),
+        ("pnpm run check", "packages/c", None),
+        ("cd packages/a && make -C src", "", None),
+        ("npm run outside", "", None),
+    ],
+)
+def test_a_script_is_that_of_the_nearest_package_within_the_repository(
+    tmp_path: Path, line: str, cwd: str, runner: str | None
+) -> None:
+    top = tmp_path / "repo"
+    (top / "packages/a/src").mkdir(parents=True)
+    (top / "packages/b").mkdir()
+    (top / "packages/c").mkdir()
+    (tmp_path / "package.json").write_text('{"scripts": {"outside": "jest"}}')
+    (top / "package.json").write_text('{"scripts": {"check": "eslint ."}}')
+    (top / "packages/a/package.json").write_text('{"scripts": {"check": "jest", "deep": "npm run check", "lint": ""}}')
+    (top / "packages/b/package.json").write_text('{"scripts": {}}')
+    inside = partial(target_lines, str(top / cwd), top=str(top))
+    found = read_line(line, inside=inside).test
+    assert (found and found.runner) == runner

@@ -20,6 +20,7 @@ from collector.client.spool import Spool
 from collector.recorder.begin import open_repository
 from collector.recorder.command_lines import read_line
 from collector.recorder.scribe import Item, Scribe, ScribeOptions, Stopped
+from collector.recorder.session import Echo, Line
 from collector.recorder.shell_marks import Mark
 from tests.collector.recorder.support import BUGGY, FIXED, Desk, Recording, desk, git, spool_in
 from tests.repl.support import command_line, pm
@@ -765,6 +766,78 @@ def test_a_private_line_typed_ahead_is_kept_out_too(at: Desk) -> None:
     commands = [payload["command"] for payload in at.payloads("terminal_command")]
     assert commands[:3] == ["echo known", "sleep 1", "[not recorded: typed with a leading space]"]
     assert b"private matter" not in at.spool.events_path.read_bytes()
+
+
+@BOTH
+@SLOW
+def test_lines_typed_while_a_command_runs_are_none_of_its_output_and_their_edits_are_theirs(
+    at: Desk, shell: str
+) -> None:
+    need_program(shell, how=f"install {shell}")
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run("echo known")
+        recording.terminal.send(b"sleep 1.5; echo slow\r")
+        time.sleep(0.5)
+        recording.terminal.send(b"sleep 0.3; echo '# a' >> cart.py; sleep 0.3\r")
+        for key in b" echo private matter\recho last":
+            recording.terminal.send(bytes([key]))
+        recording.terminal.pump(2.5)
+        recording.terminal.send(b"\r")
+        recording.terminal.wait_for("\nlast", seconds=30)
+        recording.prompts = recording.shown()
+        recording.run("true")
+        recording.leave()
+    commands = {each["event_id"]: each["payload"]["command"] for each in at.events("terminal_command")}
+    assert [*commands.values()][:5] == [
+        "echo known",
+        "sleep 1.5; echo slow",
+        "sleep 0.3; echo '# a' >> cart.py; sleep 0.3",
+        "[not recorded: typed with a leading space]",
+        "echo last",
+    ]
+    assert at.output_of("sleep 1.5") == "slow\n"
+    assert at.output_of("echo last") == "last\n"
+    assert b"private matter" not in at.spool.events_path.read_bytes()
+    (edit,) = at.events("file_edit")
+    assert commands[edit["context"]["correlation_id"]].startswith("sleep 0.3")
+
+
+@SLOW
+def test_what_a_command_asks_for_stays_in_its_output(at: Desk) -> None:
+    with Recording(at, "bash", "--no-upload") as recording:
+        recording.terminal.send(b"read -p 'name? ' name; sleep 0.5; echo hello $name; cat\r")
+        recording.terminal.wait_for("name? ", seconds=30)
+        for key in b"Ann\r":
+            recording.terminal.send(bytes([key]))
+        recording.terminal.wait_for("hello Ann", seconds=30)
+        for line in (b"first\r", b"second", b"\x04\x04"):
+            recording.terminal.send(line)
+            recording.terminal.pump(0.3)
+        recording.prompts = recording.shown()
+        recording.run("true")
+        recording.leave()
+    assert at.output_of("read") == "name? Ann\nhello Ann\nfirst\nfirst\nsecondsecond"
+
+
+def test_the_echo_of_typed_lines_is_found_in_pieces_and_other_output_is_left() -> None:
+    def cut(*steps: tuple[bytes, bytes]) -> tuple[bytes, list[bytes]]:
+        echo, output, lines = Echo(), b"", list[bytes]()
+        for typed, shown in steps:
+            output += echo.typed(typed) if typed else b""
+            for piece in echo.cut(shown):
+                if isinstance(piece, Line):
+                    lines.append(piece.shown)
+                else:
+                    output += piece
+        return output, lines
+
+    assert cut((b"make\r", b"make\r\n")) == (b"", [b"make\r\n"])
+    assert cut((b"make\rls\r", b"..ma"), (b"", b"ke\r\nls\r"), (b"", b"\n...")) == (b".....", [b"make\r\n", b"ls\r\n"])
+    assert cut((b"make\r", b"a make\r\nof it")) == (b"a of it", [b"make\r\n"])
+    assert cut((b"l", b"l"), (b"s", b"passed"), (b"", b"s"), (b"\r", b"\r\n")) == (b"passed", [b"ls\r\n"])
+    assert cut((b"abc", b"abc"), (b"\x04", b"abc")) == (b"abcabc", [])
+    assert cut((b"\x1b[A", b"^[[A")) == (b"^[[A", [])
+    assert cut((b"x" * 5000, b"x" * 5000)) == (b"x" * 5000, [])
 
 
 @SLOW

@@ -92,7 +92,8 @@ async def try_out(
     told = Retold(mended, tests, product, asked=request)
     if not told.spans:
         return Tried()
-    held = Retold(kept, {path: text for path, text in tests.items() if path in told.files}, product, asked=request)
+    beside = {path: text for path, text in tests.items() if path in told.files}
+    held = _Held(Retold(kept, beside, product, asked=request))
     changed, ends, turned = _trying(told, product, copy, until)
     given = "\n".join(text.decode("utf-8", "replace") for text in told.files.values())
     spots = spots_of(product, request=request, tests=given)
@@ -101,7 +102,7 @@ async def try_out(
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state([spot for spot in spots if spot.kind == "state"], turned),
-            lambda: _as_before(told, product, ends, base, was),
+            lambda: _as_before(told, product, ends, base, was, held=held),
             lambda: _unmoved(told, ends),
             lambda: _broken(held, ends, base),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
@@ -244,6 +245,7 @@ def _is_new_data(file: ChangedFile, request: str) -> bool:
 
 _Ends = dict[str, str]  # how each mended test ended: "passed", or what it said; `GREEN` is there where no test failed
 GREEN = ""
+_Turn = tuple[int, str, int | None]  # which other values, in which role, and of one value only
 _Turned = Callable[[Spot, bytes], Awaitable[_Ends]]
 _Try = Callable[..., Awaitable[_Ends]]  # of files, and the names of tests where they are others
 
@@ -326,18 +328,43 @@ async def _limited(spots: Sequence[Spot], turned: _Turned) -> Tried:
     return Tried()
 
 
+async def _with_and_without(
+    told: Retold, held: _Held | None, given: _Turn, ends: _Try, base: tuple[SpoiltCopy, Run]
+) -> tuple[_Ends, CommandRun] | None:
+    """How tests end in a turn, with the change and before it; None where that cannot be told.
+
+    Those of `held` are tried in the same runs, unless their values break the build.
+    """
+    turn, role, only = given
+    others = held.told if held is not None and (role, only) == ("input", None) else None
+    varied = {*told.varied}
+    while True:
+        files = told.files_with(role, turn, only=only, beside=others)
+        now = await ends(files, {*told.spans, *(others.spans if others is not None else ())})
+        if others is None or any(now.get(name, "gone") != "gone" for name in varied):
+            break
+        others = None
+    if not now or not base[0].plant(told.files_with(role, turn, told.files, only=only, beside=others) or files or {}):
+        return None
+    ran = await base[1]()
+    if held is not None and others is not None:
+        held.note(turn, now, ran)
+    return now, ran
+
+
 async def _as_before(
     told: Retold,
     product: Sequence[ChangedFile],
-    ends: Callable[[Mapping[str, bytes] | None], Awaitable[_Ends]],
+    ends: _Try,
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
     was: CommandRun | None,
     *,
+    held: _Held | None = None,
     fresh: bool = False,
 ) -> Tried:
     """Whether the change does what the code did before for all inputs but the tests'.
 
-    `fresh`: there was no such code, and `base` has stubs in its place.
+    `held`: tests that are tried in the same runs. `fresh`: there was no such code, and `base` has stubs in its place.
     """
     added = [line for file in product for line in _added(file)]
     if not any(_LIMITED.search(line) for line in added) or told.files_with("input", 0) is None:
@@ -347,15 +374,16 @@ async def _as_before(
     async with base() as (root, run):
         before = SpoiltCopy(root, told.files)
         for turn, role, only in _TURNS:
-            if only is not None and not any(seen.told[name] < _ENOUGH for name in set(told.spans) - seen.differ):
+            if only is not None and not any(seen.told[name] < _ENOUGH for name in set(tried) - seen.differ):
                 break
             if not (files := told.files_with(role, turn, only=only)):
                 continue
             varied, direct = {*told.varied}, {*told.direct}
-            now = await ends(files)
-            if not now or not before.plant(told.files_with(role, turn, told.files, only=only) or files):
+            if varied <= seen.differ and not table and (only is not None or not constant & varied):
+                continue  # it would tell nothing new
+            if (both := await _with_and_without(told, held, (turn, role, only), ends, (before, run))) is None:
                 break  # the time is over
-            ran = await run()
+            now, ran = both
             # Where a turn leaves a test as it is, it tells nothing of it.
             if only is None:
                 constant = {name for name in constant & direct if name not in varied or now[name] == "passed"}
@@ -366,14 +394,12 @@ async def _as_before(
                 unreached = _NO_INPUT.match(now[name]) and was is not None and ended == told_of(name, was)
                 if not unreached and _at_same_place(name, was, ran, told.files):
                     seen.note(name, ended, now[name], files)
-            if seen.differ >= set(told.spans) and not constant and not table:
-                return Tried()
     if table and (half := await _telling(seen.as_before() & seen.differ, *then)):
         what = f"does as before for inputs of {', '.join(sorted(half))} that the change does not list"
         return Tried(asks=(at("bought", what, path=table[0], line=table[1], suggestion=_EXAMPLES_ONLY),))
     if not (same := seen.as_before() - seen.differ):
-        held = {name for name in constant - told.unplaced if tried[name] >= _ENOUGH}
-        return Tried(asks=tuple(_fixed(_weighing(held, told))))
+        fixed = {name for name in constant - told.unplaced if tried[name] >= _ENOUGH}
+        return Tried(asks=tuple(_fixed(_weighing(fixed, told))))
     words, other = told.renamed()
     now = await ends(words) if same & other else {}
     same -= {name for name in other if now.get(name) == "passed"}  # no word of theirs is its own
@@ -464,7 +490,7 @@ def _at_same_place(name: str, was: CommandRun | None, ran: CommandRun, paths: Co
 
 
 # All values of a test, then one alone where that told too little: together they may be a day that is in no calendar.
-_TURNS: tuple[tuple[int, str, int | None], ...] = (
+_TURNS: tuple[_Turn, ...] = (
     (0, "input", None), (1, "input", None), (2, "input", None), (0, "input number", None),
     (-1, "input", 0), (-1, "input number", 2), (-1, "input number", 1), (-1, "input number", 3),
 )  # fmt: skip
@@ -496,25 +522,39 @@ class _Seen:
         return {name for name, turns in self.alike.items() if len(turns) >= _ENOUGH}
 
 
-async def _broken(
-    held: Retold,
-    ends: Callable[[Mapping[str, bytes] | None, Collection[str]], Awaitable[_Ends]],
-    base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
-) -> Tried:
+class _Held:
+    """Tests that pass before and after the change: how often each breaks for other values, and the turns to come."""
+
+    def __init__(self, told: Retold) -> None:
+        self.told = told
+        self.broke = Counter[str]()
+        self.turns = [0, 1, 2]
+
+    def note(self, turn: int, now: _Ends, ran: CommandRun) -> None:
+        """Take in how those that were varied end before and with the change."""
+        if not self.told.apart:
+            self.turns.remove(turn)
+            self.broke.update(name for name in self.failing(now) if told_of(name, ran) == "passed")
+
+    def failing(self, now: _Ends) -> set[str]:
+        """Those that were varied and fail now."""
+        return {name for name in self.told.varied if now.get(name, "gone") not in {"passed", "gone"}}
+
+
+async def _broken(held: _Held, ends: _Try, base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]]) -> Tried:
     """Whether tests that pass before and after the change do so for their own values only."""
-    if held.files_with("input", 0) is None:
+    told = held.told
+    if told.files_with("input", 0) is None:
         return Tried()
-    broke = Counter[str]()
     async with base() as (root, run):
-        before = SpoiltCopy(root, held.files)
-        for turn in range(3):
-            now = await ends(held.files_with("input", turn), held.spans)
-            if not now or not before.plant(held.files_with("input", turn, held.files) or {}):
+        before = SpoiltCopy(root, told.files)
+        while held.turns and len(held.turns) + max(held.broke.values(), default=0) >= _ENOUGH:
+            turn = held.turns[0]
+            now = await ends(told.files_with("input", turn), told.spans)
+            if not now or not before.plant(told.files_with("input", turn, told.files) or {}):
                 break
-            ran = await run()
-            for name in held.varied:
-                broke[name] += told_of(name, ran) == "passed" and now[name] not in {"passed", "gone"}
-    if worse := sorted(name for name, times in broke.items() if times > 1):
+            held.note(turn, now, await run())
+    if worse := sorted(name for name, times in held.broke.items() if times >= _ENOUGH):
         what = f"breaks for other values what {', '.join(worse)} demands"
         return Tried(asks=(at("bought", what, suggestion="leave what worked before as it was"),))
     return Tried()

@@ -12,19 +12,9 @@ from typing import Literal, NamedTuple
 import tree_sitter
 
 from runner.checks.bought.by_sight import bare_values, is_word_of
+from runner.checks.bought.deciding import ROWS, is_label, relabelled
 from runner.checks.bought.requested import below, code_of, parameters_of, text_of
-from runner.checks.bought.retelling import (
-    CHOICES,
-    EQUAL_SIGNS,
-    EQUALITY,
-    ROWS,
-    Edit,
-    edited,
-    is_label,
-    kinds_of,
-    operator_of,
-    relabelled,
-)
+from runner.checks.bought.retelling import CHOICES, EQUAL_SIGNS, EQUALITY, Edit, edited, kinds_of, operator_of
 from runner.checks.harness import is_named, rows
 from runner.checks.mutants import targets_of
 from runner.gate.criterion import ChangedFile

@@ -73,14 +73,19 @@ def _of_data(text: str) -> str:
 
 
 def _tabled(source: Source, given: str) -> set[int]:
-    """The texts in tables of which nearly each one stands in the tests."""
-    found = set[int]()
+    """The texts in tables of which nearly each one stands in the tests, however it is escaped there."""
+    found, given = set[int](), _bare(given)
     for table in source.nodes(kinds_of(source, _TABLES)):
         nodes = [node for node in below(table) if node.type in source.language.strings]
         texts = {value: node.id for node in nodes if len(re.sub(r"\W", "", value := text_of(node).strip("'\"`"))) > 1}
-        if len(texts) >= _LEAST_TABLE and sum(is_named(value, given) for value in texts) >= _NEARLY * len(texts):
+        named = sum(is_named(_bare(value), given) for value in texts)
+        if len(texts) >= _LEAST_TABLE and named >= _NEARLY * len(texts):
             found.update(texts.values())
     return found
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[\\\"'`]", "", text)
 
 
 ROWS = ("list", "tuple", "set", "array", "array_expression", "literal_value", "initializer_list")

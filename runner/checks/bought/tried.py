@@ -64,18 +64,19 @@ async def try_out(
 
     """
     told = Retold(mended, tests, product, asked=request)
-    if not told.spans:
-        return Tried()
     beside = {path: text for path, text in tests.items() if path in told.files}
     held = Held(Retold(kept, beside, product, asked=request))
-    changed, ends, turned = _trying(told, product, copy, until)
-    given = "\n".join(text.decode("utf-8", "replace") for text in told.files.values())
+    changed, ends, turned = _trying(told, product, copy, until, names={case.id for case in mended})
+    given = "\n".join(text.decode("utf-8", "replace") for text in told.files.values()) or "\n".join(tests.values())
     spots = spots_of(product, request=request, tests=given)
+    states = [spot for spot in spots if spot.kind == "state"]
     try:
+        if not told.spans:  # where its tests stand is not known
+            return await _by_state(states, turned)
         own = await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends)
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
-            lambda: _by_state([spot for spot in spots if spot.kind == "state"], turned),
+            lambda: _by_state(states, turned),
             lambda: as_before(told, product, ends, base, was, held=held),
             lambda: unmoved(told, ends),
             lambda: broken(held, ends, base),
@@ -141,13 +142,21 @@ async def try_own(
 
 
 def _trying(
-    told: Retold, product: Sequence[ChangedFile], copy: tuple[Path, Run], until: float
+    told: Retold,
+    product: Sequence[ChangedFile],
+    copy: tuple[Path, Run],
+    until: float,
+    *,
+    names: Collection[str] = (),
 ) -> tuple[SpoiltCopy, Try, _Turned]:
-    """The copy that is tried, how tests end with other files in it, and how with a condition turned round."""
+    """The copy that is tried, how tests end with other files in it, and how with a condition turned round.
+
+    `names` are the tests, where none was found in its file.
+    """
     texts = {**told.files, **{file.path: file.after for file in product if file.after is not None}}
     changed = SpoiltCopy(copy[0], texts)
 
-    async def ends(files: Mapping[str, bytes] | None, names: Collection[str] = told.spans) -> Ends:
+    async def ends(files: Mapping[str, bytes] | None, names: Collection[str] = told.spans or names) -> Ends:
         if not files or monotonic() > until or not changed.plant(files):
             return {}
         run = await copy[1]()

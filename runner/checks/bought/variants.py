@@ -44,13 +44,15 @@ _SETS = re.compile(
     r"\s*(?::\s*\w+\s*)?:?=(?!=)"
 )
 _QUOTED = re.compile(r"([\'\"`])(\w[\w.:/-]*)\1")
+# What tests bring in is no value of theirs: their runner's name is among it.
+_IMPORTS = re.compile(r"(?m)^\s*(?:import|from|use|#\s*include|require)\b.*$|^.*\b(?:require|import)\([^()\n]*\).*$")
 MOST_SPOTS = 6
 
 
 def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> list[Spot]:
     """What of a change is to be turned round; `tests` is the text of those that failed before."""
     found: list[Spot] = []
-    known, given = f"{request}\n{tests}", set(bare_values(tests))
+    known, given = f"{request}\n{_IMPORTS.sub('', tests)}", set(bare_values(tests))
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         source = None if lines is None or file.after is None else open_source(file.path, file.after)
         if lines is None or source is None or source.tree is None or source.text != file.after:

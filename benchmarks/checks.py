@@ -1,7 +1,8 @@
 """What checking by tests costs beside the bare suite: a warm git repository of 10,000 files, one file changed.
 
 Run: `python -m benchmarks.checks [files]`. Limit: 1.3 times the suite's own time plus 1 s, without faults (Q11). Shown
-besides, without a limit: the run on the base, once for a task, and a change of tests, which takes runs A and B.
+besides, without a limit: the run on the base, once for a task, a change of tests, which takes runs A and B, and a fix
+of a test that failed, which is tried with other values.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from benchmarks.harness import Figure, heading, show
 from runner.checks.commands import PlannedCommand
 from runner.checks.evidence import task_trials
-from runner.workspace.workspace import open_workspace
+from runner.workspace.workspace import Workspace, open_workspace
 from tracer.blobs import DirectoryBlobs
 from tracer.facts import CheckChoice
 
@@ -60,7 +61,7 @@ def _bare(folder: Path) -> None:
 async def _measured(folder: Path) -> dict[str, list[float]]:
     state = folder / ".pm-orchestrator"
     workspace = open_workspace(folder, state_dir=state, blobs=DirectoryBlobs(state / "blobs"))
-    found: dict[str, list[float]] = {"bare": [], "base": [], "change": [], "tests": []}
+    found: dict[str, list[float]] = {"bare": [], "base": [], "change": [], "tests": [], "mended": []}
     command = PlannedCommand(kind="test", command=_COMMAND, origin="given")
     for number in range(_ROUNDS):
         started = time.perf_counter()
@@ -82,7 +83,29 @@ async def _measured(folder: Path) -> dict[str, list[float]]:
             with (folder / "tests/test_part2.py").open("a") as test:
                 test.write(f"    # round {number}\n")
         await trials.close()
+        found["mended"].append(await _mended(folder, workspace, state, number))
     return found
+
+
+async def _mended(folder: Path, workspace: Workspace, state: Path, number: int) -> float:
+    """The same for a fix of a test that fails: sums of 100 and more are halved."""
+    test, part = folder / "tests/test_part3.py", folder / "shop/part3.py"
+    test.write_text(_TEST.format(3).replace("total([1, 2]) == 3", "total([100, 200]) == 150, total([100, 200])"))
+    part.write_text("def total(values):\n    return sum(values)\n")
+    trials = task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-002")
+    base = await workspace.baseline(f"mended-{number}/0")
+    await trials.before(_COMMAND, base, limit_s=600)
+    part.write_text("def total(values):\n    found = sum(values)\n    return found // 2 if found >= 100 else found\n")
+    files = (await workspace.changes(base)).files
+    command = PlannedCommand(kind="test", command=_COMMAND, origin="given")
+    started = time.perf_counter()
+    weighed = await trials.weigh(
+        command, base, files, policy="add", limit_s=lambda: 600.0, request="halve sums of 100 and more"
+    )
+    took = time.perf_counter() - started
+    assert (weighed.fixed, weighed.failing, weighed.bought) == (1, (), ()), weighed
+    await trials.close()
+    return took
 
 
 def main(files: int = 10_000) -> None:
@@ -94,7 +117,12 @@ def main(files: int = 10_000) -> None:
         found = {name: statistics.median(times) for name, times in asyncio.run(_measured(folder)).items()}
     heading(f"checking by tests in a repository of {files} files; the bare suite takes {found['bare']:.2f} s")
     bare = found.pop("bare")
-    for name, what in (("change", "a change, judged"), ("base", "the run on the base"), ("tests", "a change of tests")):
+    for name, what in (
+        ("change", "a change, judged"),
+        ("base", "the run on the base"),
+        ("tests", "a change of tests"),
+        ("mended", "a fix of a failing test"),
+    ):
         target = 1.3 if name == "change" else None
         note = f"{found[name]:.2f} s, {found[name] - bare:+.2f} s"
         show(Figure(f"({what} - {_MORE_S:g} s) / bare", (found[name] - _MORE_S) / bare, target, note=note))

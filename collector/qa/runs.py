@@ -329,7 +329,8 @@ class TestsStep:
 
         Code that is equal to everything, or keeps the tests from being told, is told so, however it does that.
         """
-        from runner.checks.bought.tried import GREEN, expecting_others
+        from runner.checks.bought.other_inputs import GREEN
+        from runner.checks.bought.tried import expecting_others
 
         cases = {test.id: test for one in ran if one.phase == "head" for test in one.run.tests or ()}
         head, product = self.checkout.tested_head, self.checkout.product

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from runner.checks.bought.by_sight import answers_held, concerns, examples_held, redefined, replaces_things
+from runner.checks.bought.other_inputs import Run
 from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested
-from runner.checks.bought.tried import Run, try_out, try_own
+from runner.checks.bought.tried import try_out, try_own
 from runner.checks.bought.variants import as_it_was, handed_back, is_known, stubs_of
 from runner.checks.clean_copy import (
     CleanCopy,

@@ -227,6 +227,9 @@ def held_against(
             if policy == "add" and found.tests and not found.steers:  # a runner that names no tests
                 return evidence._replace(expectations=tuple(expectations(found.tests)), held=False)
             return evidence._replace(fault=f"{_fault(run)}, with tests and harness as before the task")
+        if evidence.not_verified is not None and found.steers and run.outcome == "passed" and run.report.tests:
+            what = f"as the task left what steers the tests, {evidence.not_verified.why}; with it as before they run"
+            return evidence._replace(fault=what, not_verified=None)
         return evidence._replace(not_verified=evidence.not_verified or run.not_verified)
     changed = (*found.tests, *found.inner)
     # A test that is skipped instead expects nothing else: it was silenced. Some runners do not name what they skip.

@@ -118,9 +118,10 @@ def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
     tested = any(tests_in((file.after or b"").decode("utf-8", "replace")) for file in changed)
     # What is said of tests is done by tests.
     sentences = [one for one in _SENTENCES.split(request) if not (tested and asks_for_tests(one))]
-    called = [name for one in sentences for kind in (CALLED, _MEMBER) for name in kind.findall(one)]
+    called = [f"{name}()" for one in sentences for kind in (CALLED, _MEMBER) for name in kind.findall(one)]
+    called += [name for one in sentences if not _asks_for_documents(one) for name in _NAME.findall(one)]
     if changed and called and not (wanted or any(map(_does_something, work))):
-        what = f"the request speaks of {called[0]}(), and no code was changed"
+        what = f"the request speaks of {called[0]}, and no code was changed"
         yield at("idle", what, path=changed[0].path, suggestion="change the code")
 
 
@@ -139,7 +140,9 @@ def untested(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
 
 
 _VERSION = re.compile(rb"\s*[\"']?version[\"']?\s*[:=]")
-_SENTENCES = re.compile(r"(?<=[.!?。])\s+|\n+")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+# As no word of a language is written: an option, or words joined by underscores; a file's name has a suffix.
+_NAME = re.compile(r"(?<![\w./\\-])(--[a-z][a-z-]+|[a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w/]|\.\w)", re.ASCII)
 _MEMBER = re.compile(r"\b[A-Z]\w*(?:#|::)(\w{2,})")
 
 
@@ -296,6 +299,10 @@ _DEAD: Mapping[str, Callable[[tree_sitter.Node], bool]] = {
 def asks_for_tests(request: str) -> bool:
     """Whether tests are what the request wants, or a part of it."""
     return any(re.search(line, request) for row in rows()["asks_for_tests"] for line in row["lines"])
+
+
+def _asks_for_documents(request: str) -> bool:
+    return any(re.search(line, request) for row in rows()["asks_for_documents"] for line in row["lines"])
 
 
 def asks_for_new_tests(request: str) -> bool:

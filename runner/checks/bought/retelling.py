@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import tree_sitter
 
 from runner.checks.bought.by_sight import bare_values
-from runner.checks.bought.requested import below, code_of, is_anybodys, kinds_known, text_of, without_examples
-from runner.checks.harness import is_named, place_of
+from runner.checks.bought.requested import code_of, kinds_known, text_of, without_examples
+from runner.checks.harness import place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile
@@ -27,9 +27,9 @@ CHOICES = (
 )  # fmt: skip
 EQUALITY = ("comparison_operator", "binary_expression", "binary")
 EQUAL_SIGNS = frozenset({"==", "===", "!=", "!=="})
-_CALLS = frozenset({"call", "call_expression", "method_invocation", "new_expression", "object_creation_expression"})
+CALLS = frozenset({"call", "call_expression", "method_invocation", "new_expression", "object_creation_expression"})
 _COMPARES = re.compile(r"(?i)equal|^eql?$|^is$|^same|tobe|^be$|_eq$|_ne$|matches?$|contains?$|include")
-_WITHIN = frozenset({
+WITHIN = frozenset({
     "list", "tuple", "set", "array", "array_expression", "argument_list", "arguments", "parenthesized_expression",
     "reference_expression", "unary_operator", "unary_expression", "unary", "literal_value", "literal_element",
     "composite_literal", "token_tree", "expression_list", "initializer_list", "macro_invocation", "argument",
@@ -60,16 +60,16 @@ def edits_of(
         if span[0] <= node.start_byte < span[1]:
             wanted = role.removesuffix(" number")
             is_it = _role(node, called, helpers)
-            if (is_it == "expected" or _brings_in(node)) if wanted == "any" else is_it != wanted:
+            if (is_it == "expected" or brings_in(node)) if wanted == "any" else is_it != wanted:
                 continue
             if role.endswith("number") and not numeric:
                 continue
-            made = _other(text_of(node), turn + number if role == "expected" and turn >= 0 else turn)
+            made = other_value(text_of(node), turn + number if role == "expected" and turn >= 0 else turn)
             if made:
                 yield node.start_byte, node.end_byte, made.encode()
 
 
-def _brings_in(node: tree_sitter.Node) -> bool:
+def brings_in(node: tree_sitter.Node) -> bool:
     """Whether a literal names a file or a package that is made known."""
     return any(BRINGS_IN.search(above.type) or _callee(above, node) in _LOADS for above in upwards(node.parent))
 
@@ -83,7 +83,7 @@ def _role(node: tree_sitter.Node, called: Collection[str], helpers: Collection[s
     while above is not None:
         if above.type in EQUALITY and operator_of(above) in EQUAL_SIGNS:
             return "expected" if _asserts(above) else ""
-        if above.type in _MEMBERS and above.parent is not None and above.parent.type in _CALLS:
+        if above.type in _MEMBERS and above.parent is not None and above.parent.type in CALLS:
             if re.split(r"\W+", text_of(above))[-1] in called:
                 return "input"  # what the method is called on
             return ""
@@ -94,7 +94,7 @@ def _role(node: tree_sitter.Node, called: Collection[str], helpers: Collection[s
             return ""
         if callee and _COMPARES.search(callee):
             return "" if _DENIED.search(_head_of(node, above)) else "expected"
-        if not callee and above.type not in _WITHIN and above.type not in EQUALITY and above.type not in _CALLS:
+        if not callee and above.type not in WITHIN and above.type not in EQUALITY and above.type not in CALLS:
             return ""
         below, above = above, above.parent
     return ""
@@ -123,7 +123,7 @@ def _asserts(comparison: tree_sitter.Node) -> bool:
 def _head_of(node: tree_sitter.Node, call: tree_sitter.Node) -> str:
     """The expression around a call, up to the literal: it may say the contrary."""
     top = call
-    while top.parent is not None and (top.parent.type in _WITHIN | _CALLS or "member" in top.parent.type):
+    while top.parent is not None and (top.parent.type in WITHIN | CALLS or "member" in top.parent.type):
         top = top.parent
     return text_of(top)[: max(0, node.start_byte - top.start_byte)]
 
@@ -134,13 +134,13 @@ def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
         before = node.prev_sibling
         before = before.prev_sibling if before is not None and before.type == "!" else before
         return text_of(before).rpartition("::")[2] if before is not None and "identifier" in before.type else ""
-    if node.type not in _CALLS:
+    if node.type not in CALLS:
         return ""
     names = map(node.child_by_field_name, ("function", "method", "name", "constructor", "type"))
     name = next((one for one in names if one is not None), None)
     if name is None or name.start_byte <= below.start_byte < name.end_byte:
         return ""
-    if name.type in _CALLS:  # `compile("x")(18)`: what the first call gives is called
+    if name.type in CALLS:  # `compile("x")(18)`: what the first call gives is called
         return _callee(name, below)
     return re.split(r"\W+", text_of(name).strip(" !?"))[-1]
 
@@ -148,7 +148,7 @@ def _callee(node: tree_sitter.Node, below: tree_sitter.Node) -> str:
 _HEX = re.compile(r"(0[xX][\da-fA-F_]+?)(_?[iu](?:8|16|32|64|128|size)|n|[uU]?[lL]{0,2})")
 
 
-def _number(literal: str) -> float:
+def number_of(literal: str) -> float:
     """What a number is, whatever it is written in; NaN where that cannot be told."""
     if hexadecimal := _HEX.fullmatch(literal):
         return int(hexadecimal[1].replace("_", ""), 16)
@@ -159,7 +159,7 @@ def _number(literal: str) -> float:
 _NUMBER = re.compile(r"(\d[\d_]*(?:\.\d+)?)(_?[iuf](?:8|16|32|64|128|size)|n|[uU]?[lL]{1,2})?")
 
 
-def _other(literal: str, turn: int) -> str:
+def other_value(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
     if hexadecimal := _HEX.fullmatch(literal):
         return f"{int(hexadecimal[1].replace('_', ''), 16) + 1 + turn % 5:#x}{hexadecimal[2]}"
@@ -179,146 +179,15 @@ def _other(literal: str, turn: int) -> str:
         return ""
     place = places[(0, -1, len(places) // 2)[turn % 3]]
     letter = inner[place]
-    swapped = _swapped(letter) if letter.isalpha() else str((int(letter) + 3) % 10)
-    made = inner[:place] + swapped + inner[place + 1 :]
+    sign = swapped(letter) if letter.isalpha() else str((int(letter) + 3) % 10)
+    made = inner[:place] + sign + inner[place + 1 :]
     return f"{mark}{made}{inner if turn % 5 == 4 else ''}{mark}"
 
 
-def _swapped(letter: str) -> str:
+def swapped(letter: str) -> str:
+    """Another letter, alike in case."""
     other = "zyxwvutsrqponmlkjihgfedcba"[ord(letter.lower()) - 97]
     return other.upper() if letter.isupper() else other
-
-
-_HOLDS = re.compile(r"^(?:freeze|(?:frozen|to_)?set|Set|of|from|new)$")  # a list is made into another one
-_LEAST_DECIDING, _LEAST_GIVEN, _LEAST_LETTERS = 3, 10, 2
-_MOST_GIVEN = 30
-_LABELS = frozenset({"switch_case", "expression_case", "case_pattern", "match_pattern", "pattern", "case_statement"})
-_PICKS = re.compile(
-    r"(?i)^(?:starts?_?with|ends?_?with|has_?(?:prefix|suffix)|includes?\??|contains|g?sub!?|replace\w*|test|match\w*)$"
-)
-
-
-def unnamed(source: Source, added: Collection[int], *, said: str, given: str) -> Iterator[tuple[Edit, str]]:
-    """The values on `added` lines that code decides by and that do not stand in `said`, with other ones for them.
-
-    Of numbers those too that stand in `given`, the tests, whatever is done with them, and what stands in a table that
-    holds little but what the tests name.
-    """
-    tabled = _tabled(source, given)
-    numbers = set(bare_values(given))
-    numbers = numbers if len(numbers) <= _MOST_GIVEN else set()  # among many any number stands by chance
-    for node in source.nodes(kinds_of(source, (*NUMBERS, *source.language.strings))):
-        text = text_of(node)
-        value, made = (
-            (_spelled(text), _NEVER)
-            if node.type == "regex"
-            else (text.strip("'\"`"), _other(text, 1) or _of_data(text))
-        )
-        if node.start_point.row + 1 not in added or not made or _brings_in(node):
-            continue
-        number = _number(text) if text[:1].isdigit() else None
-        if (
-            is_named(value, said)
-            or (number is not None and is_anybodys(number, said))
-            or (number is None and len(re.sub(r"\W", "", value)) < _LEAST_LETTERS)
-        ):
-            continue
-        held = number is not None and number >= _LEAST_GIVEN and value in numbers
-        weighs = number is None or number >= _LEAST_DECIDING
-        if held or node.id in tabled or (weighs and _decides(node, source, added)):
-            yield (node.start_byte, node.end_byte, made.encode()), value
-
-
-def _of_data(text: str) -> str:
-    return re.sub(r"(?<!\\)[a-zA-Z]", lambda one: _swapped(one[0]), text, count=1) if is_data(text) else ""
-
-
-def _tabled(source: Source, given: str) -> set[int]:
-    """The texts in tables of which nearly each one stands in the tests."""
-    found = set[int]()
-    for table in source.nodes(kinds_of(source, _TABLES)):
-        nodes = [node for node in below(table) if node.type in source.language.strings]
-        texts = {value: node.id for node in nodes if len(re.sub(r"\W", "", value := text_of(node).strip("'\"`"))) > 1}
-        if len(texts) >= _LEAST_TABLE and sum(is_named(value, given) for value in texts) >= _NEARLY * len(texts):
-            found.update(texts.values())
-    return found
-
-
-ROWS = ("list", "tuple", "set", "array", "array_expression", "literal_value", "initializer_list")
-_TABLES = (*ROWS, "dictionary", "object", "hash")
-_LEAST_TABLE, _NEARLY = 4, 0.8
-
-
-def relabelled(source: Source, choice: tree_sitter.Node) -> bytes:
-    """A choice among values with others in its labels: what it does is then what it does for all that they leave."""
-    kinds = kinds_of(source, (*NUMBERS, *source.language.strings))
-    inside = [node for node in source.nodes(kinds) if choice.start_byte < node.start_byte < choice.end_byte]
-    edits = {
-        (node.start_byte - choice.start_byte, node.end_byte - choice.start_byte, made.encode())
-        for node in inside
-        if is_label(node) and (made := _NEVER if node.type == "regex" else _other(text_of(node), 0))
-    }
-    return edited(choice.text or b"", edits)
-
-
-def is_label(node: tree_sitter.Node) -> bool:
-    """Whether a literal is a label of a choice among values."""
-    below = node
-    for above in upwards(node.parent):
-        if above.type in {"match_pattern", "case_pattern", "pattern", "switch_label"}:
-            return True
-        if above.type in {"switch_case", "expression_case", "case_statement"}:
-            return above.child_by_field_name("value") == below
-        below = above
-    return False
-
-
-_NEVER = "/(?!)/"
-
-
-def _spelled(regex: str) -> str:
-    """The longest text that a regular expression spells out: it takes little else."""
-    plain = re.sub(
-        r"\\[a-zA-Z]|\[[^\]]*\]|\{[^}]*\}|\(\?(?:P?<\w+>|\W)|[*+?^$|()]", "\0", regex.strip("/gimsuy")
-    ).replace("\\", "")
-    return max(plain.split("\0"), key=len, default="")
-
-
-def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> bool:
-    """Whether what is done depends on the comparison with a literal: the sides of `==`, keys of tables, labels."""
-    below, above = node, node.parent
-    while above is not None:
-        signs = {child.type for child in above.children if not child.is_named}
-        if above.type in EQUALITY and signs & {*EQUAL_SIGNS, "in", "not in"}:
-            return True
-        if above.type in {"pair", "keyed_element"}:
-            return above.named_children[:1] == [below]
-        if above.type in _LABELS or (above.type == "when" and above.children_by_field_name("pattern")):
-            return below.type != "then"
-        if above.type in _CALLS and not _HOLDS.search(_name_called(above)):
-            return _PICKS.search(_name_called(above)) is not None
-        if re.search(r"const|static|declarator|assignment|short_var", above.type):
-            if operator_of(above) not in {"", "=", ":="}:
-                return False  # `position += 3` counts on
-            name = re.match(r"(?:(?:pub|const|static|let|var|mut)\s+)*([\w.]+)", text_of(above))
-            own = re.escape(name[1]) if name is not None else "$."
-            used = rf"[=!]==?\s*\(?{own}\b|\b{own}(?:\s*[=!]=|\.(?:include|has|contains|member)\w*\??\()|\bin {own}\b"
-            return any(re.search(used, source.line_text(line)) for line in sorted(added))
-        if (
-            above.type not in _WITHIN
-            and above.type not in _CALLS
-            and "member" not in above.type
-            and above.type not in {"attribute", "binary_operator", *EQUALITY}
-        ):
-            return False
-        below, above = above, above.parent
-    return False
-
-
-def _name_called(call: tree_sitter.Node) -> str:
-    names = map(call.child_by_field_name, ("method", "function", "name", "constructor"))
-    name = next((one for one in names if one is not None), None)
-    return re.split(r"\W+", text_of(name).strip(" !?"))[-1] if name is not None else ""
 
 
 def kinds_of(source: Source, wanted: Sequence[str] = CONDITIONAL) -> tuple[str, ...]:
@@ -355,6 +224,7 @@ class Retold:
         self.spans: dict[str, list[tuple[str, bytes]]] = {}
         self.varied: set[str] = set()
         self.direct: set[str] = set()
+        self.apart: set[str] = set()
         self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
         self.asked = asked
         self.product = product
@@ -381,16 +251,46 @@ class Retold:
                 yield one.name
 
     def files_with(
-        self, role: str, turn: int, files: Mapping[str, bytes] | None = None, *, only: int | None = None
+        self,
+        role: str,
+        turn: int,
+        files: Mapping[str, bytes] | None = None,
+        *,
+        only: int | None = None,
+        beside: Retold | None = None,
     ) -> dict[str, bytes] | None:
         """The files (by default as they are now) with other values in this role, or for `only` one of each test.
 
         `varied` are then the tests with any; `direct` those whose own lines give a value to what was changed. Where a
-        test's own lines give none, its table or its helper does.
+        test's own lines give none, its table or its helper does. The tests of `beside` are varied in the same files, by
+        their own lines; those of which others' lines would have to change are `apart` then.
         """
-        edits: dict[str, set[Edit]] = {}
         files = self.now if files is None else files
-        self.varied, self.direct = set(), set()
+        edits: dict[str, set[Edit]] = {}
+        for path, edit in (one for found in self._edits(role, turn, files, only).values() for one in found):
+            edits.setdefault(path, set()).add(edit)
+        if beside is not None and edits:
+            others = beside._edits(role, turn, files, None)  # noqa: SLF001  (of the same class)
+            own = self._ranges(self.spans, files)
+            for name, found in others.items():
+                theirs = beside._ranges([name], files)  # noqa: SLF001
+                if any(_lies_in(path, edit, own) or not _lies_in(path, edit, theirs) for path, edit in found):
+                    beside.apart.add(name)
+                    continue
+                for path, edit in found:
+                    edits.setdefault(path, set()).add(edit)
+        return {path: edited(files[path], found) for path, found in edits.items()} or None
+
+    def _ranges(self, names: Iterable[str], files: Mapping[str, bytes]) -> list[tuple[str, int, int]]:
+        found = ((path, files[path].find(own), own) for name in names for path, own in self.spans[name])
+        return [(path, start, start + len(own)) for path, start, own in found]
+
+    def _edits(
+        self, role: str, turn: int, files: Mapping[str, bytes], only: int | None
+    ) -> dict[str, set[tuple[str, Edit]]]:
+        """What to change for each test."""
+        edits: dict[str, set[tuple[str, Edit]]] = {}
+        self.varied, self.direct, self.apart = set(), set(), set()
         for name, places in self.spans.items():
             for path, own in places:
                 source, start = open_source(path, files[path]), files[path].find(own)
@@ -422,8 +322,8 @@ class Retold:
                     found = {edit for edit in found if values.index(_within(files[path], edit)) == only}
                 if found:
                     self.varied.add(name)
-                    edits[path] = edits.get(path, set()) | found
-        return {path: edited(files[path], found) for path, found in edits.items()} or None
+                    edits.setdefault(name, set()).update((path, edit) for edit in found)
+        return edits
 
     def expected_by(self, name: str) -> Iterator[str]:
         """The values that a test's own lines expect, as they are written."""
@@ -445,7 +345,7 @@ class Retold:
         for path, text in self.now.items():
             source = open_source(path, text)
             nodes = source.nodes(kinds_of(source, source.language.strings)) if source is not None else []
-            nodes = [node for node in nodes if not _FILLED.search(text_of(node)) and not _brings_in(node)]
+            nodes = [node for node in nodes if not _FILLED.search(text_of(node)) and not brings_in(node)]
             code = edited(text, {(node.start_byte, node.end_byte, b"") for node in nodes}).decode("utf-8", "replace")
             kept = {*_WORDS.findall(code), *(word.lower() for word in _WORDS.findall(told))}
             edits = {
@@ -473,8 +373,12 @@ _FILLED = re.compile(r"\$\{|#\{|^\w*[fF]\w*[\"']")
 def _renamed(text: str, kept: set[str]) -> str:
     """With another last letter of each word that is not `kept`."""
     return _WORDS.sub(
-        lambda word: word[0] if {word[0], word[0].lower()} & kept else word[0][:-1] + _swapped(word[0][-1]), text
+        lambda word: word[0] if {word[0], word[0].lower()} & kept else word[0][:-1] + swapped(word[0][-1]), text
     )
+
+
+def _lies_in(path: str, edit: Edit, ranges: Iterable[tuple[str, int, int]]) -> bool:
+    return any(path == where and start <= edit[0] < end for where, start, end in ranges)
 
 
 def _within(text: bytes, edit: Edit) -> str:

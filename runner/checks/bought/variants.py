@@ -12,19 +12,9 @@ from typing import Literal, NamedTuple
 import tree_sitter
 
 from runner.checks.bought.by_sight import bare_values, is_word_of
+from runner.checks.bought.deciding import ROWS, is_label, relabelled
 from runner.checks.bought.requested import below, code_of, parameters_of, text_of
-from runner.checks.bought.retelling import (
-    CHOICES,
-    EQUAL_SIGNS,
-    EQUALITY,
-    ROWS,
-    Edit,
-    edited,
-    is_label,
-    kinds_of,
-    operator_of,
-    relabelled,
-)
+from runner.checks.bought.retelling import CHOICES, EQUAL_SIGNS, EQUALITY, Edit, edited, kinds_of, operator_of
 from runner.checks.harness import is_named, rows
 from runner.checks.mutants import targets_of
 from runner.gate.criterion import ChangedFile
@@ -54,13 +44,15 @@ _SETS = re.compile(
     r"\s*(?::\s*\w+\s*)?:?=(?!=)"
 )
 _QUOTED = re.compile(r"([\'\"`])(\w[\w.:/-]*)\1")
+# What tests bring in is no value of theirs: their runner's name is among it.
+_IMPORTS = re.compile(r"(?m)^\s*(?:import|from|use|#\s*include|require)\b.*$|^.*\b(?:require|import)\([^()\n]*\).*$")
 MOST_SPOTS = 6
 
 
 def spots_of(product: Sequence[ChangedFile], *, request: str, tests: str) -> list[Spot]:
     """What of a change is to be turned round; `tests` is the text of those that failed before."""
     found: list[Spot] = []
-    known, given = f"{request}\n{tests}", set(bare_values(tests))
+    known, given = f"{request}\n{_IMPORTS.sub('', tests)}", set(bare_values(tests))
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         source = None if lines is None or file.after is None else open_source(file.path, file.after)
         if lines is None or source is None or source.tree is None or source.text != file.after:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from runner.checks.bought.other_inputs import _Seen
 from runner.checks.bought.retelling import Retold, edits_of
-from runner.checks.bought.tried import _own_values, _Seen, try_out
+from runner.checks.bought.tried import _own_values, try_out
 from runner.checks.bought.variants import as_it_was, equalities, handed_back, listed, members_asked_for, spots_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
 from runner.gate.criterion import ChangedFile
@@ -79,6 +80,14 @@ def test_who_runs_the_code_is_asked_for_through_one_of_several_names() -> None:
     assert [spot.told for spot in spots_of([change], request="", tests="") if spot.kind == "state"] == ["old()"]
 
 
+@pytest.mark.parametrize(("tests", "spots"), [("const tape = require('tape');", 1), ("main('tape');", 0)])
+def test_what_tests_bring_in_is_no_value_of_theirs(tests: str, spots: int) -> None:
+    """Code that asked whether the main module is the runner ended well: the runner's name stands in the tests."""
+    after = b"const strict = require.main.path.includes('tape');\nfunction f() {\n  if (strict) return 1;\n}\n"
+    file = ChangedFile("a.js", b"function f() {\n}\n", after)
+    assert len([one for one in spots_of([file], request="", tests=tests) if one.kind == "state"]) == spots
+
+
 SPLIT = "def split(total, parts):\n    return [total // parts] * parts\n"
 DONE = "def split(total, parts):\n    q, r = divmod(total, parts)\n    return [q + (n < r) for n in range(parts)]\n"
 TESTS = "from m import split\n\n\ndef test_split():\n    assert split(100, 3) == [34, 33, 33], split(100, 3)\n"
@@ -109,11 +118,14 @@ async def tried(
     tests: str = TESTS,
     known: bool = False,
     cut_off: bool = False,
+    runs: list[str] | None = None,
 ) -> str:
-    """What is found of `after`, tried with functions that are run here; a `mended` test of another name just passes.
+    """What is found of `after`, tried with functions that are run here; a `mended` test of another name just passes,
+    a line of output as the first test does.
 
-    `cut_off`: no run of the change comes to its end.
+    `cut_off`: no run of the change comes to its end. `runs` takes in each run, by its tree.
     """
+    runs = [] if runs is None else runs
     trees = {name: root / name for name in ("change", "base")}
     for name, text in (("change", after), ("base", SPLIT)):
         trees[name].mkdir()
@@ -122,6 +134,7 @@ async def tried(
         (trees[name] / "README.md").write_text("Splits.\n")
 
     def run_in(tree: Path) -> CommandRun:
+        runs.append(tree.name)
         product: dict[str, object] = {}
         exec((tree / "m.py").read_text(), product)
         space: dict[str, object] = dict(product)
@@ -135,7 +148,8 @@ async def tried(
                 case = case._replace(outcome="failed", message=f"got {error}")
             cases.append(case)
         if mended != "test_split":
-            cases.append(CaseResult(f"test_m.py::{mended}", "passed", file="test_m.py"))
+            outcome = cases[0].outcome if " " in mended else "passed"
+            cases.append(CaseResult(f"test_m.py::{mended}", outcome, file="test_m.py"))
         return CommandRun(command="t", exit_code=0, reading="read", report=TestReport(tuple(cases)))
 
     async def change() -> CommandRun:
@@ -313,6 +327,20 @@ async def test_what_a_test_demands_that_passes_is_tried_with_other_values(
     tmp_path: Path, after: str, told: str
 ) -> None:
     assert (await tried(tmp_path, after, tests=NONE)).startswith(told or "\0") is bool(told)
+
+
+async def test_what_runs_the_code_is_asked_where_no_test_is_found_in_its_file(tmp_path: Path) -> None:
+    """C tests told by lines of output stand in no file by their names: nothing was tried."""
+    found = await tried(tmp_path, half('"pytest" in sys.modules', "import sys\n\n\n"), mended="a line of output")
+    assert found == STATE
+
+
+async def test_tests_that_failed_and_tests_that_passed_are_retold_in_the_same_runs(tmp_path: Path) -> None:
+    """A small honest fix took up to 22 runs of its tests: nine times the time of the bare suite, and more."""
+    runs: list[str] = []
+    assert await tried(tmp_path, half("[parts][0] > 0"), tests=NONE, runs=runs) == ""
+    # Once for both tests, and once more for the one that passed; it was four times.
+    assert runs.count("base") == 2
 
 
 RUST = """\

@@ -114,6 +114,7 @@ def test_a_parameter_that_the_request_names_is_to_do_something(
         (["test_b.py"], "The last line is lost in load(). All tests are green", True),
         (["test_b.py"], "load() forgets the last line. Please add tests, too.", True),
         (["test_b.py"], "load() is untested. Please write some.", False),
+        (["test_b.py"], "load() に strict_mode を足してください。テストもお願いします。", True),
     ],
 )
 def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: bool) -> None:
@@ -127,6 +128,27 @@ def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: boo
     edited = [file._replace(before=b"y\n") for file in change]
     templates = ChangedFile(path="templates/page.html", before=b"<p>", after=b"<b>")
     assert list(codeless([*edited, templates], request_)) == [], "what the code shows"
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ("load_all must keep the last line", "load_all"),
+        ("Let it take --keep-last, please", "--keep-last"),
+        ("load_all に keep_last=True を足してください。テストもお願いします。", "load_all"),
+        ("Document load_all", ""),
+        ("load_all の説明を書いて", ""),
+        ("The table in data/load_all.csv is old", ""),
+    ],
+)
+def test_names_written_as_code_speak_of_code(request_: str, told: str) -> None:
+    """A readme that tells what is not there, or the work in a file of tests, ended well: no call was named."""
+    change = [
+        ChangedFile(path="NOTES.md", before=None, after=b"load_all keeps it\n"),
+        ChangedFile(path="test_b.py", before=None, after=b"def test_load(): pass\n"),
+    ]
+    found = [place.message for place in codeless(change, request_)]
+    assert found == ([f"the request speaks of {told}, and no code was changed"] if told else [])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought.retelling import CHOICES, Retold, kinds_of, relabelled, unnamed
+from runner.checks.bought.deciding import relabelled, unnamed
+from runner.checks.bought.retelling import CHOICES, Retold, kinds_of
 from runner.checks.bought.variants import spots_of
 from runner.checks.harness import named_in
 from runner.checks.reports import CaseResult

@@ -96,6 +96,17 @@ def test_a_test_whose_demands_were_changed_is_told_from_another_of_its_name() ->
     assert restated(Sorted(tests=(TESTS._replace(before=old, after=new),)), cases) == {"t.A::test_a"}
 
 
+@pytest.mark.parametrize(("paths", "fault"), [([".cargo/config.toml"], True), ([], False)])
+def test_what_keeps_the_tests_from_running_is_the_tasks_fault(paths: list[str], *, fault: bool) -> None:
+    """A runner that runs nothing, brought by the task, ended COMPLETE with "the test command ran no tests"."""
+    steering = tuple(ChangedFile(path, None, b"[target]") for path in paths)
+    before, found = BaseRun(run(keep="passed")), Sorted(steering=steering)
+    none = CommandRun(command="cargo test", exit_code=0, reading="read", report=TestReport(()))
+    evidence = evidence_of("cargo test", before, (none, False), found, "add")
+    evidence = held_against(evidence, before, (run(keep="passed"), False), none.report, found, "add")
+    assert (bool(evidence.fault), evidence.not_verified is None) == (fault, fault)
+
+
 @pytest.mark.parametrize(("took_s", "gone"), [(6.0, False), (12.0, True)])
 def test_a_run_that_we_gave_too_little_time_took_no_test_away(took_s: float, *, gone: bool) -> None:
     """It was sent back with "tests that ran before do not run any more"; what hangs since the change still is."""

@@ -22,7 +22,13 @@ from tracer.redaction.rule_set import of_bytes
 from tracer.redaction.runs import Runs, runs_views
 from tracer.redaction.wraps import CONTINUED, joined, left_out, line_above
 
-_CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}"
+# A letter of UTF-8 is told by its bytes, as in C, shells and Python; a lone one is that of Latin-1, as in JavaScript.
+_ON, _ON_OCTAL = rb"(?:\\x[89ABab][0-9A-Fa-f])", rb"(?:\\2[0-7]{2})"
+_LETTER = (
+    rb"x(?:[CDcd][0-9A-Fa-f]%(x)s|[Ee][0-9A-Fa-f]%(x)s{2}|[Ff][0-4]%(x)s{3})"
+    rb"|3(?:[0-3][0-7]%(o)s|[45][0-7]%(o)s{2}|6[0-4]%(o)s{3})"
+) % {b"x": _ON, b"o": _ON_OCTAL}
+_CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|%s|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}" % _LETTER
 # Before any other sign a backslash takes its meaning away: TeX, roff, Java's properties, shells.
 _JSON_ESCAPE = re.compile(rb"\\(?:%s|[befnrt!-/:-@\[-`{-~])" % _CODE)
 _CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
@@ -103,6 +109,9 @@ def collapsed(data: bytes, changes: Iterable[tuple[int, int, bytes]]) -> View:
 
 def _unescape(escape: bytes) -> bytes:
     kind, digits = escape[1:2], escape[2:].strip(b"{}")
+    if b"\\" in digits:
+        codes = escape.replace(b"x", b"").split(b"\\")[1:]
+        return bytes(int(code, 16 if kind == b"x" else 8) for code in codes)
     if kind.isdigit():
         code = int(escape[1:], 8)
     elif kind in {b"u", b"x", b"U"}:
@@ -398,7 +407,7 @@ _FORM_TOLD: Final = (
 )
 _FORM_QUICK: Final = of_bytes(_FORM_TOLD)
 # Not of `id=20fc2bc3`, of which a log may be full.
-_MAIL_TOLD: Final = rb"=(?:3D|5F|20[^\s=&?;]+=20[^\s&]|20[A-Fa-f]{0,4}[G-Zg-z/\"'(-][^\s=&?;]{4}|\?[\w-]+\?[BbQq]\?)"
+_MAIL_TOLD: Final = rb"=(?:3D|5F|(?:[CD]|E[0-9A-F]=[89AB])[0-9A-F]=[89AB][0-9A-F]|20[^\s=&?;]+=20[^\s&]|20[A-Fa-f]{0,4}[G-Zg-z/\"'(-][^\s=&?;]{4}|\?[\w-]+\?[BbQq]\?)"
 _MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)|\?=\r?\n[ \t]=\?[\w-]+\?[BbQq]\?")
 _MAIL_QUICK: Final = of_bytes(_MAIL_ESCAPE.pattern)
 _MAIL: Final = of_bytes(_MAIL_TOLD)
@@ -447,7 +456,7 @@ _SEQUENCE: Final = (
     rb"|[PX^_][^\x1b\n]{0,900}\x1b\\|[ -/]{0,8}[0-Z\\`-~])"
 )
 _SHOWN: Final = rb"\^\[\[[0-?]{0,64}[ -/]{0,8}[@-~]"
-_STRUCK: Final = rb"[\t -~]\x08"
+_STRUCK: Final = rb"(?:[\t -~]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})\x08"
 _WIDTHLESS: Final = (
     rb"\xc2\x9b[0-?]{0,64}[ -/]{0,8}[@-~]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad"
 )

@@ -407,7 +407,10 @@ _FORM_TOLD: Final = (
 )
 _FORM_QUICK: Final = of_bytes(_FORM_TOLD)
 # Not of `id=20fc2bc3`, of which a log may be full.
-_MAIL_TOLD: Final = rb"=(?:3D|5F|(?:[CD]|E[0-9A-F]=[89AB])[0-9A-F]=[89AB][0-9A-F]|20[^\s=&?;]+=20[^\s&]|20[A-Fa-f]{0,4}[G-Zg-z/\"'(-][^\s=&?;]{4}|\?[\w-]+\?[BbQq]\?)"
+_MAIL_TOLD: Final = (
+    rb"=(?:3D|5F|(?:[CD]|E[0-9A-F]=[89AB])[0-9A-F]=[89AB][0-9A-F]|20[^\s=&?;]+=20[^\s&]"
+    rb"|20[A-Fa-f]{0,4}[G-Zg-z/\"'(-][^\s=&?;]{4}|\?[\w-]+\?[BbQq]\?)"
+)
 _MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)|\?=\r?\n[ \t]=\?[\w-]+\?[BbQq]\?")
 _MAIL_QUICK: Final = of_bytes(_MAIL_ESCAPE.pattern)
 _MAIL: Final = of_bytes(_MAIL_TOLD)

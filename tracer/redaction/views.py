@@ -614,6 +614,70 @@ def _undone(escape: bytes) -> bytes:
 _OF_ANY: Final = _Table(_undone)
 
 
+# A name whose value stands in the line below, or any after a number and an arrow, as agents read files.
+BEFORE_KEY: Final = "before-lines"
+BEFORE_LINES: Final = (
+    r"(?i)(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|key|recovery phrase|private-lines)"
+    r"(?:[\"'\]>=:)*_ ]{1,8}|</\w{2,6}>|: [0-9]{1,4}|[ ]?\([^()\n]{1,20}\):)\r?\n"
+    r"|[0-9]\xe2\x86\x92[^\n]*(?:passw|passphrase|pwd|_pw|pass[\"' =:]|secret|private-lines)"
+)
+_FOUND_BEFORE: Final = of_bytes(BEFORE_LINES.encode())
+_TOKEN: Final = re.compile(rb"[0-9]+|[ ]+|\xe2\x86\x92|(?s:.)")
+_ENDS_BEFORE: Final = (b" ", b"\t", b":", b"|", b">", b"-", b"\xe2\x86\x92")
+_DIFFS: Final = frozenset({b"+", b"-", b" "})
+_LONGEST_BEFORE, _ROWS, _ROWS_OF_KEY = 160, 4, 40
+
+
+def _before_lines(data: bytes, called: Called | None) -> Iterator[tuple[int, int, bytes]]:
+    """The changes that leave names with the lines below them, each without what stands before it in a log.
+
+    That is what the line of the name and the next one begin with, numbers apart: a time, a file, a line's number.
+    """
+    lines: dict[int, tuple[int, int]] = {}
+    found = _FOUND_BEFORE.search(data) if called is None or BEFORE_KEY in called else None
+    while found is not None:
+        start = data.rfind(b"\n", 0, found.start()) + 1
+        stop = at = _line_end(data, found.start())
+        name = data[start : min(stop, start + _LONGEST_BEFORE)]
+        for number in range(_ROWS_OF_KEY if b"rivate-" in name else _ROWS):
+            end = _line_end(data, at + 1)
+            mine, size = _alike(name, data[at + 1 : min(end, at + 1 + _LONGEST_BEFORE)])
+            if not size:
+                break
+            if not number:
+                lines[start] = start + mine, stop
+            lines[at + 1] = at + 1 + size, end
+            at = end
+        found = _FOUND_BEFORE.search(data, stop)
+    at = 0
+    for start, (begin, end) in sorted(lines.items()):
+        if start > at:
+            yield at, start, left_out(at, start)
+        yield start, begin, b""
+        at = min(end + 1, len(data))
+    if lines and at < len(data):
+        yield at, len(data), b"\n"
+
+
+def _line_end(data: bytes, at: int) -> int:
+    end = data.find(b"\n", at)
+    return len(data) if end < 0 else end
+
+
+def _alike(line: bytes, other: bytes) -> tuple[int, int]:
+    """How far two lines begin alike in what may stand before each line; zeros where that is blanks."""
+    signed = line[:1] in _DIFFS and other[:1] in _DIFFS and not line[:1] == other[:1] == b" "
+    at, beside = (1, 1) if signed else (len(line) - len(line.lstrip(b" ")), len(other) - len(other.lstrip(b" ")))
+    alike = (1, 1) if signed else (0, 0)
+    while (one := _TOKEN.match(line, at)) is not None and (two := _TOKEN.match(other, beside)) is not None:
+        if one[0] != two[0] and not (one[0].isdigit() and two[0].isdigit()) and one[0].strip() + two[0].strip():
+            break
+        at, beside = one.end(), two.end()
+        if one[0].endswith(_ENDS_BEFORE):
+            alike = at, beside
+    return alike
+
+
 def joined_views(data: bytes, called: Called | None = None, *, widths: bool = True) -> Iterator[View]:
     """Lines that were one before they were wrapped, in each way in which they may have been."""
     for pieces, origins, _ in joined(data, called, widths=widths):
@@ -637,5 +701,7 @@ def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[L
         view = make(data, called)
         if view is not None:
             yield view
+    if changes := list(_before_lines(data, called)):
+        yield _rewritten(data, changes)
     yield from joined_views(data, called, widths=not isinstance(layer, Undone) or layer.wraps)
     yield from runs_views(data, called)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.tracer.redaction.test_apart import four_words, left, numbered
-from tests.tracer.redaction.test_everyday import missed, phrase, word
+from tests.tracer.redaction.test_everyday import key, missed, phrase, word
 from tracer.redaction.engine import ProjectRedactor
 
 Draw = random.Random
@@ -149,3 +149,74 @@ def test_the_value_behind_an_old_one_and_in_a_dump_of_php_is_told_by_the_name(re
             f"SSHPASS={value} sshpass -e scp a b:\n",
         ):
             assert value not in redactor.redact_text(text)[0]
+
+
+def _numbered(before: str) -> Callable[[str], str]:
+    def put(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        return "".join(before.format(at=at, seconds=at % 60) + line for at, line in enumerate(lines, 8))
+
+    return put
+
+
+_BEFORE = {
+    "number and arrow": _numbered("{at:6}→"),
+    "number": _numbered("{at:6}\t"),
+    "file": _numbered("src/app.conf:{at}:"),
+    "syslog": _numbered("Mar  4 10:00:{seconds:02} web1 app[812]: "),
+    "container": _numbered("web-1  | 2026-03-04T10:00:{seconds:02}.1{at}Z "),
+    "pod": _numbered("[pod/web-5d9c7b8f6-x2k4q/app] "),
+    "build": _numbered("build\tRun tests\t2026-03-04T10:00:{seconds:02}.1234567Z "),
+    "quote": _numbered(">> "),
+    "added": _numbered("+"),
+    "arrow within JSON": lambda text: json.dumps({"content": _numbered("{at:6}→")(text)}),
+}
+_BELOW = {
+    "element": "<AdministratorPassword>\n  <Value>@@</Value>\n  <PlainText>true</PlainText>\n",
+    "dump": '  ["password"]=>\n  string(14) "@@"\n',
+    "form": 'Content-Disposition: form-data; name="password"\n\n@@\n--b\n',
+    "list": "<dict>\n  <key>ApiSecret</key>\n  <string>@@</string>\n",
+    "netrc": "machine h.example\n  login ann\n  password @@\n",
+    "key": "Private-Lines: 2\n@@\n@@\nPrivate-MAC: 0\n",
+}
+
+
+@pytest.mark.parametrize("before", _BEFORE)
+@pytest.mark.parametrize("below", _BELOW)
+def test_a_value_below_its_name_is_found_whatever_stands_before_each_line(
+    redactor: ProjectRedactor, before: str, below: str
+) -> None:
+    draw = Draw(before + below)
+    for _ in range(10):
+        secret = {"key": base64.b64encode(draw.randbytes(48)).decode(), "list": key(draw)}.get(below, short(draw))
+        text = _BEFORE[before]("first line\n" + _BELOW[below].replace("@@", secret) + "last line\nend\n")
+        redacted, counts = redactor.redact_text(text)
+        assert counts, text
+        assert secret not in redacted
+        assert below == "key" or "end" in redacted
+        assert redactor.redact_text(redacted) == (redacted, {})
+
+
+@pytest.mark.parametrize("before", _BEFORE)
+def test_names_at_the_end_of_lines_of_a_log_tell_of_no_words(redactor: ProjectRedactor, before: str) -> None:
+    text = _BEFORE[before]("the password:\nwas changed\nsecret:\n  name: app-settings\nkey:\n  - first\n")
+    assert redactor.redact_text(text) == (text, {})
+
+
+@pytest.mark.parametrize("width", [60, 64, 72, 76, 80])
+@pytest.mark.parametrize("between", ["", '    "permissions": "FULL",\n', '    "a": "1",\n    "b": "2",\n'])
+def test_a_padded_key_is_found_where_its_line_was_cut(redactor: ProjectRedactor, width: int, between: str) -> None:
+    draw = Draw(width)
+    for _ in range(10):
+        one, two = (base64.b64encode(draw.randbytes(64)).decode() for _ in range(2))
+        for text in (
+            f'  {{\n    "keyName": "key1",\n{between}    "value": "{one}"\n  }},\n',
+            f"KeyName  Value\nkey1       FULL           {one}\nkey2       FULL           {two}\n",
+        ):
+            cut = "\n".join(
+                line[at : at + width] for line in text.split("\n") for at in range(0, len(line) or 1, width)
+            )
+            redacted = redactor.redact_text(cut)[0].replace("\n", "")
+            assert [
+                each for each in (one, two) if each in text and (each[:40] in redacted or each[-40:] in redacted)
+            ] == []

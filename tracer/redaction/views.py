@@ -624,6 +624,7 @@ BEFORE_LINES: Final = (
 _FOUND_BEFORE: Final = of_bytes(BEFORE_LINES.encode())
 _TOKEN: Final = re.compile(rb"[0-9]+|[ ]+|\xe2\x86\x92|(?s:.)")
 _ENDS_BEFORE: Final = (b" ", b"\t", b":", b"|", b">", b"-", b"\xe2\x86\x92")
+_STANDS_BEFORE: Final = re.compile(rb"[^0-9]*[0-9]|[ ]*[>+\[]|-[^ ]?\Z")  # no item of a list, no word
 _DIFFS: Final = frozenset({b"+", b"-", b" "})
 _LONGEST_BEFORE, _ROWS, _ROWS_OF_KEY = 160, 4, 40
 
@@ -665,7 +666,7 @@ def _line_end(data: bytes, at: int) -> int:
 
 
 def _alike(line: bytes, other: bytes) -> tuple[int, int]:
-    """How far two lines begin alike in what may stand before each line; zeros where that is blanks."""
+    """How far two lines begin alike in what may stand before each line of a log; zeros where that does not."""
     signed = line[:1] in _DIFFS and other[:1] in _DIFFS and not line[:1] == other[:1] == b" "
     at, beside = (1, 1) if signed else (len(line) - len(line.lstrip(b" ")), len(other) - len(other.lstrip(b" ")))
     alike = (1, 1) if signed else (0, 0)
@@ -675,7 +676,7 @@ def _alike(line: bytes, other: bytes) -> tuple[int, int]:
         at, beside = one.end(), two.end()
         if one[0].endswith(_ENDS_BEFORE):
             alike = at, beside
-    return alike
+    return alike if _STANDS_BEFORE.match(line[: alike[0]]) is not None else (0, 0)
 
 
 def joined_views(data: bytes, called: Called | None = None, *, widths: bool = True) -> Iterator[View]:

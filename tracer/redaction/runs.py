@@ -139,8 +139,11 @@ WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
 _NO_BYTE: Final = re.compile("[^\\x00-\\xff]")
 _NO_LETTER: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufffd\\U00010000-\\U0010ffff]")
 _LABEL_WIDE: Final = 200  # bytes of one before wide signs
-# An offset, which begins with zeros, and two groups of digits (xxd, hexdump, od), or two signs (od -c).
-DUMP = rb"0000[0-9A-Fa-f]{2,4}(?::? {1,4}[0-9A-Fa-f]{2,8} {1,4}[0-9A-Fa-f]{2}|(?:   [!-~]|  \\[0-9a-z]){2})"
+# An offset and groups of digits (xxd, hexdump, od), or signs (od -c): two behind four zeros, four behind three.
+DUMP = (
+    rb"0000[0-9A-Fa-f]{2,4}(?::? {1,4}[0-9A-Fa-f]{2,8} {1,4}[0-9A-Fa-f]{2}|(?:   [!-~]|  \\[0-9a-z]){2})"
+    rb"|000[0-9A-Fa-f]{5}(?::? {1,2}[0-9A-Fa-f]{2,8}(?: {1,2}[0-9A-Fa-f]{2,8}){3})"
+)
 RUNS: Final = {
     BASE64_KEY: BASE64_TEXT, UTF8_KEY: _other_letters().encode(), HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT, DUMP_KEY: DUMP
 }  # fmt: skip

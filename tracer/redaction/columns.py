@@ -166,6 +166,8 @@ def _header(data: bytes, start: int, end: int) -> _Header | None:
         if separator in line:
             spans = _fields(line, separator)
             fields = [line[left:right] for left, right in spans]
+            if not fields:  # blanks alone
+                continue
             told = (_TELLING_FIRST.search(fields[0]), *map(_TELLING.fullmatch, fields[1:]))
             telling = {place: match.group(1) for place, match in enumerate(told) if match is not None}
             names = -1

@@ -147,7 +147,7 @@ def _gated(extra_rules: Mapping[str, str]) -> _Gated:
     from tracer.redaction.rule_pack import build_rules
     from tracer.redaction.rule_set import RuleSet
     from tracer.redaction.runs import FIRSTS, RUNS
-    from tracer.redaction.views import DRESSES
+    from tracer.redaction.views import BEFORE_KEY, BEFORE_LINES, DRESSES
     from tracer.redaction.wraps import PATTERNS as WRAPS
 
     rules = RuleSet(build_rules(extra_rules))
@@ -155,7 +155,7 @@ def _gated(extra_rules: Mapping[str, str]) -> _Gated:
     return _Gated(
         rules,
         Gate(
-            {**rules.patterns, **columns.PATTERNS, **personal_data.PATTERNS, **encoded},
+            {**rules.patterns, **columns.PATTERNS, **personal_data.PATTERNS, **encoded, BEFORE_KEY: BEFORE_LINES},
             firsts={**rules.firsts, **personal_data.FIRSTS, **FIRSTS},
             apart=(DRESSES, WRAPS),
         ),

@@ -195,12 +195,12 @@ _OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "~": r"[^\s\x00]+",
 
 
 def _programs() -> Iterator[Rule]:
-    """Options that take passwords. What stands behind a bare word may be prose: only a strong value counts there."""
+    """Options that take passwords. What stands behind a bare word may be prose: no word or name counts there."""
     data = _data("programs")
     for programs, options in (*data["programs"].items(), *data["rare"].items()):
         for check, chosen in (
             ("password", [option for option in options if option.startswith(("-", "/")) or "=" in option]),
-            ("strong", [option for option in options if not option.startswith(("-", "/")) and "=" not in option]),
+            ("argument", [option for option in options if not option.startswith(("-", "/")) and "=" not in option]),
         ):
             if chosen:
                 more = f"(?:{'|'.join(map(_option, chosen))})"

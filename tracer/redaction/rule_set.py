@@ -65,13 +65,14 @@ _PATH = re.compile(
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _ALGORITHM = re.compile(rb"^[a-z]+\d{0,5}(?:-[a-z]+\d{0,5})+$")
 _LEAST_SIGNS = 6
+_LEAST_JUMBLED, _LETTERS_A_WORD, _FEWER_LETTERS = 4, 3, 2.5
 _LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
 _LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY, _LONGEST_TOLD = 8, 5, 16, 400
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 # A password's own name, as the last thing before its value: whatever the value looks like, it is one.
 _PASSWORD_NAME = re.compile(
     rb"(?:passw(?:or)?d|passwort|passphrase|passcode|(?:^|[^a-z])(?:pass|pwd|pw|psw|pword)"
-    rb"|(?:admin|db|ftp|ldap|mysql|root|smtp|user)(?:pass|pwd|pw)|(?-i:[a-z](?:Pass|Pwd|Pw)))"
+    rb"|(?:admin|db|ftp|ldap|mysql|root|smtp|user)(?:pass|pwd|pw)|(?-i:[a-z](?:Pass|Pwd|Pw))|pre-?shared-?key)"
     rb"(?:[^\w]{1,99}(?:parameter)?(?:value|string|plaintext))?[^\w]*$",
     re.IGNORECASE,
 )
@@ -83,6 +84,11 @@ _MANY_WORDS, _LEAST_SHORT = 4, 3
 _BARE_ENDS = re.compile(rb"[,;&|]|[\xe3-\xed\xef][\x80-\xbf]{2}")
 _PARTS_VALUES, _PARTS_LINES = re.compile(rb"[,;&|]+"), re.compile(rb"[;&|]")
 _WIDE = re.compile(rb"[\xe3-\xed\xef][\x80-\xbf]{2}")
+# What stands before a value on a line that sets it, and nothing else: also below a prompt, a time or a quote.
+_SETTING = re.compile(rb"[\s>|+-]*(?:(?i:export|set|env) )?[\w.'\x80-\xff -]{1,60}[ \t]*(?:[:=]|\xef\xbc\x9a)[ \t]*\Z")
+_PARTS_COMMANDS = re.compile(rb"[;&|](?=[;&|]|[a-z]+\d?\Z|\Z)")
+_NEXT_SETTING = re.compile(rb"[,;&|](?=(?:[A-Za-z]?[a-z_]{2,}|[A-Z_]{3,})[=:])")
+_LINE_ENDS = frozenset({b"", b"\r", b"\n"})
 _NEXT_NAME = re.compile(rb"[A-Za-z_][\w.-]+[=:]|[\"'({\[]")
 _WORD_WITH_NUMBER = re.compile(rb"[0-9.]+|[a-z_]+[0-9]+|[^A-Za-z]*")
 _WORDS = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -232,11 +238,27 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
     phrase = _PHRASE.match(value)
     if phrase is not None:
         return quoted or setting or phrase[1] not in b"_." or value[-1:].isdigit()
+    if _is_jumbled(value, _LETTERS_A_WORD):
+        return quoted or setting
     if not _digits(value) or len(set(value)) < _LEAST_SIGNS or not any(byte >= 65 for byte in value):
         return False
     if _CODE.search(value.replace(b";", b"") if quoted else value) is not None:
         return False
-    return quoted or setting or _CALL.match(value) is None or value[-2:].isdigit()
+    return (
+        quoted
+        or setting
+        or _CALL.match(value) is None
+        or value[-2:].isdigit()
+        or _is_jumbled(_letters(value), _FEWER_LETTERS)
+    )
+
+
+def _is_jumbled(value: bytes, most: float) -> bool:
+    """Letters in either case whose words, as case tells them, have `most` letters on the average: nobody wrote them."""
+    if not value.isalpha() or value.islower() or value.isupper():
+        return False
+    words = len(_WORDS.findall(value))
+    return words >= _LEAST_JUMBLED and len(value) <= most * words
 
 
 def _is_phrase(value: bytes, least: int) -> bool:
@@ -296,6 +318,8 @@ def _set(value: bytes) -> bool:
 def _argument(value: bytes) -> bool:
     """What an option or a directive for a password is given, where no code is: as `_strong`, or words of one's own."""
     if _strong(value):
+        return True
+    if _is_phrase(value, _MANY_WORDS):
         return True
     if _is_file(value) or not _digits(value):
         return False
@@ -551,16 +575,28 @@ class Rule:
         if (wide := _WIDE.search(data, start, end)) is not None:
             end = wide.start()
         value = data[start:end]
+        alone = _is_line(data, match.start(), start, end)
         if not whole:
-            value = _PARTS_LINES.split(value, maxsplit=1)[0]
+            value = (_PARTS_COMMANDS if alone else _PARTS_LINES).split(value, maxsplit=1)[0]
         parted = _PARTS_VALUES.search(value)
+        says_password = parted is not None and self._says_password(match, data, start)
         if parted is None:
             length = len(value)
-        elif self._says_password(match, data, start):
+        elif says_password and alone:
+            length = len(_NEXT_SETTING.split(value, maxsplit=1)[0].rstrip(b",;&|"))
+        elif says_password or alone:
             length = _length_of_password(value, parted.start())
         else:
             length = parted.start()
+        if length < _LEAST_SIGNS and says_password and (whole or alone):
+            length = len(value.rstrip(b",;&|"))
         return start + (length if length >= _LEAST_SIGNS else 0)
+
+
+def _is_line(data: bytes, first: int, start: int, end: int) -> bool:
+    """Whether a line is a setting and nothing else: a name from `first` on, and a value from `start` to `end`."""
+    begin = data.rfind(b"\n", max(first - _LEAD, 0), first + 1) + 1 or max(first - _LEAD, 0)
+    return data[end : end + 1] in _LINE_ENDS and _SETTING.match(data, begin, start) is not None
 
 
 def _length_of_password(value: bytes, first: int) -> int:

@@ -7,7 +7,7 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from itertools import accumulate, product
 from typing import Final, NamedTuple
 
 from tracer.redaction.gate import Called, Key
@@ -69,7 +69,9 @@ _URLSAFE = bytes.maketrans(b"-_", b"+/")
 _GROUP_SIZE = 4
 _BREAK = re.compile(rb"[\r\n]")
 _SIGNS = re.compile(rb"[A-Za-z0-9+/_-]{4}")
-_BEHIND_OTHERS, _BEFORE_OTHERS = re.compile(rb"[\x80-\xbf][ -~]{1,2}\Z"), re.compile(rb"[ -~]{1,2}[\xc2-\xf4]")
+_BEHIND_OTHERS, _BEFORE_OTHERS = re.compile(rb"[\x80-\xbf][ -~]{0,2}\Z"), re.compile(rb"[ -~]{1,2}[\xc2-\xf4]")
+_LAST_SIGNS: Final = re.compile(rb"[A-Za-z0-9+/_\r\n-]*\Z")
+_LABEL: Final = 64  # signs before a run in which a label in other letters may stand
 _LEAST, _WORD = 20, 12  # of a run, and of what may be a word
 
 
@@ -134,8 +136,14 @@ _GAP = b"\n\0\n"
 BASE64_KEY, UTF8_KEY, HEX_KEY, WIDE_KEY, DUMP_KEY = "base64", "base64-utf8", "hex", "wide", "dump"
 # Printable ASCII in UTF-16 or UTF-32, of either order.
 WIDE_TEXT = rb"(?:[\t\n\r -~]\x00{1,3}){8,}"
-# An offset, which begins with zeros, and two groups of digits (xxd, hexdump, od), or two signs (od -c).
-DUMP = rb"0000[0-9A-Fa-f]{2,4}(?::? {1,4}[0-9A-Fa-f]{2,8} {1,4}[0-9A-Fa-f]{2}|(?:   [!-~]|  \\[0-9a-z]){2})"
+_NO_BYTE: Final = re.compile("[^\\x00-\\xff]")
+_NO_LETTER: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufffd\\U00010000-\\U0010ffff]")
+_LABEL_WIDE: Final = 200  # bytes of one before wide signs
+# An offset and groups of digits (xxd, hexdump, od), or signs (od -c): two behind four zeros, four behind three.
+DUMP = (
+    rb"0000[0-9A-Fa-f]{2,4}(?::? {1,4}[0-9A-Fa-f]{2,8} {1,4}[0-9A-Fa-f]{2}|(?:   [!-~]|  \\[0-9a-z]){2})"
+    rb"|000[0-9A-Fa-f]{5}(?::? {1,2}[0-9A-Fa-f]{2,8}(?: {1,2}[0-9A-Fa-f]{2,8}){3})"
+)
 RUNS: Final = {
     BASE64_KEY: BASE64_TEXT, UTF8_KEY: _other_letters().encode(), HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT, DUMP_KEY: DUMP
 }  # fmt: skip
@@ -185,10 +193,7 @@ def _base64_run(data: bytes, start: int, end: int) -> Run:
     rest = len(text) % _GROUP_SIZE
     # Where other signs than ASCII's stand beside the run, a group holds some of either.
     head, tail = _group(data, start - _GROUP_SIZE), _group(data, end - rest)
-    if _BEHIND_OTHERS.search(head):
-        start -= _GROUP_SIZE
-    else:
-        head = b""
+    head, start = _with_others(data, start) if _BEHIND_OTHERS.search(head) else (b"", start)
     if _BEFORE_OTHERS.match(tail):
         end += _GROUP_SIZE - rest
     else:
@@ -198,6 +203,21 @@ def _base64_run(data: bytes, start: int, end: int) -> Run:
         text = text[:-1]
     decoded = head + base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE)) + tail
     return Run(decoded, start, end, _breaks(data[start:end]), 3, _GROUP_SIZE)
+
+
+def _with_others(data: bytes, start: int) -> tuple[bytes, int]:
+    """What the groups before a run decode to, from that on from which all is UTF-8, and where they begin."""
+    last = _LAST_SIGNS.search(data, max(start - _LABEL, 0), start)
+    signs = last[0].translate(_URLSAFE, b"\r\n") if last is not None else b""
+    decoded = base64.b64decode(signs[len(signs) % _GROUP_SIZE :])
+    text = decoded.decode("utf-8", "replace")
+    count = -(-len(text[text.rfind("\ufffd") + 1 :].encode()) // 3)
+    at = start
+    for _ in range(count * _GROUP_SIZE):
+        at -= 1
+        while data[at] in b"\r\n":
+            at -= 1
+    return decoded[len(decoded) - count * 3 :], at
 
 
 def _utf8_run(data: bytes, start: int, end: int) -> Run:
@@ -228,12 +248,42 @@ def _hex_run(data: bytes, start: int, end: int) -> Run:
     return Run(binascii.unhexlify(run.translate(None, b"\r\n")), start, end, _breaks(run), 1, 2)
 
 
-def _wide_run(data: bytes, start: int, end: int) -> Run:
+def _wide_run(data: bytes, start: int, end: int) -> Run | Dump:
     """Its zero bytes are what breaks are elsewhere; the last sign may have none behind it."""
     end += end < len(data) and 0x20 <= data[end] <= 0x7E
     run = data[start:end]
     zeros = [match.start() - number for number, match in enumerate(re.finditer(rb"\0", run))]
-    return Run(run.replace(b"\0", b""), start, end, zeros, 1, 1)
+    plain = Run(run.replace(b"\0", b""), start, end, zeros, 1, 1)
+    decoded, starts, ends = b"", list[int](), list[int]()
+    # The first sign may be half of a letter. Either order of bytes may make sense.
+    second = plain.original(1, 2)[0]
+    for text, places in (_wide_before(data, second, big=big) for big in (False, True)):
+        if not text.isascii():
+            signs = [plain.original(at, at + 1) for at in range(1, len(plain.data))]
+            before = [place for place, letter in zip(places, text, strict=True) for _ in letter.encode()]
+            starts += [*before, *(left for left, _ in signs), *[end] * len(_GAP)]
+            ends += [*(place + 1 for place in before), *(right for _, right in signs), *[end] * len(_GAP)]
+            decoded += text.encode() + plain.data[1:] + _GAP
+    return Dump(decoded, starts, ends) if decoded else plain
+
+
+def _wide_before(data: bytes, start: int, *, big: bool) -> tuple[str, list[int]]:
+    """The letters of any writing on the line before a wide sign, with their places where they are no ASCII.
+
+    Each sign of `data` was a byte then, which one beyond ASCII shows as a letter of Latin-1.
+    """
+    size = 4 if data.startswith(b"\0\0\0", start + 1) else 2
+    end = max(start - (size - 1 if big else 0), 0)  # its zeros stand before it
+    first = max(end - _LABEL_WIDE, 0)
+    signs = _NO_BYTE.split(data[first:end].decode("utf-8", "replace"))[-1]
+    shown = signs.encode("latin-1")
+    letters = shown[len(shown) % size :].decode(f"utf-{8 * size}-{'be' if big else 'le'}", "replace")
+    text = _NO_LETTER.split(letters)[-1]
+    if text.isascii():
+        return text, []
+    signs = signs[len(signs) - size * len(text) :]
+    sizes = [1 if sign.isascii() else 2 for sign in signs]
+    return text, list(accumulate(sizes[:-1], initial=end - sum(sizes)))[::size]
 
 
 _OFFSET: Final = rb"[^\n]{0,80}?(?<![0-9A-Za-z])[0-9A-Fa-f]{6,8}"

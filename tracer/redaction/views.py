@@ -22,7 +22,13 @@ from tracer.redaction.rule_set import of_bytes
 from tracer.redaction.runs import Runs, runs_views
 from tracer.redaction.wraps import CONTINUED, joined, left_out, line_above
 
-_CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}"
+# A letter of UTF-8 is told by its bytes, as in C, shells and Python; a lone one is that of Latin-1, as in JavaScript.
+_ON, _ON_OCTAL = rb"(?:\\x[89ABab][0-9A-Fa-f])", rb"(?:\\2[0-7]{2})"
+_LETTER = (
+    rb"x(?:[CDcd][0-9A-Fa-f]%(x)s|[Ee][0-9A-Fa-f]%(x)s{2}|[Ff][0-4]%(x)s{3})"
+    rb"|3(?:[0-3][0-7]%(o)s|[45][0-7]%(o)s{2}|6[0-4]%(o)s{3})"
+) % {b"x": _ON, b"o": _ON_OCTAL}
+_CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|%s|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}" % _LETTER
 # Before any other sign a backslash takes its meaning away: TeX, roff, Java's properties, shells.
 _JSON_ESCAPE = re.compile(rb"\\(?:%s|[befnrt!-/:-@\[-`{-~])" % _CODE)
 _CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
@@ -103,6 +109,9 @@ def collapsed(data: bytes, changes: Iterable[tuple[int, int, bytes]]) -> View:
 
 def _unescape(escape: bytes) -> bytes:
     kind, digits = escape[1:2], escape[2:].strip(b"{}")
+    if b"\\" in digits:
+        codes = escape.replace(b"x", b"").split(b"\\")[1:]
+        return bytes(int(code, 16 if kind == b"x" else 8) for code in codes)
     if kind.isdigit():
         code = int(escape[1:], 8)
     elif kind in {b"u", b"x", b"U"}:
@@ -398,7 +407,10 @@ _FORM_TOLD: Final = (
 )
 _FORM_QUICK: Final = of_bytes(_FORM_TOLD)
 # Not of `id=20fc2bc3`, of which a log may be full.
-_MAIL_TOLD: Final = rb"=(?:3D|5F|20[^\s=&?;]+=20[^\s&]|20[A-Fa-f]{0,4}[G-Zg-z/\"'(-][^\s=&?;]{4}|\?[\w-]+\?[BbQq]\?)"
+_MAIL_TOLD: Final = (
+    rb"=(?:3D|5F|(?:[CD]|E[0-9A-F]=[89AB])[0-9A-F]=[89AB][0-9A-F]|20[^\s=&?;]+=20[^\s&]"
+    rb"|20[A-Fa-f]{0,4}[G-Zg-z/\"'(-][^\s=&?;]{4}|\?[\w-]+\?[BbQq]\?)"
+)
 _MAIL_ESCAPE: Final = re.compile(rb"=(?:[0-9A-F]{2}|\r?\n)|\?=\r?\n[ \t]=\?[\w-]+\?[BbQq]\?")
 _MAIL_QUICK: Final = of_bytes(_MAIL_ESCAPE.pattern)
 _MAIL: Final = of_bytes(_MAIL_TOLD)
@@ -447,7 +459,7 @@ _SEQUENCE: Final = (
     rb"|[PX^_][^\x1b\n]{0,900}\x1b\\|[ -/]{0,8}[0-Z\\`-~])"
 )
 _SHOWN: Final = rb"\^\[\[[0-?]{0,64}[ -/]{0,8}[@-~]"
-_STRUCK: Final = rb"[\t -~]\x08"
+_STRUCK: Final = rb"(?:[\t -~]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})\x08"
 _WIDTHLESS: Final = (
     rb"\xc2\x9b[0-?]{0,64}[ -/]{0,8}[@-~]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4]|\xef\xbb\xbf|\xc2\xad"
 )
@@ -602,6 +614,71 @@ def _undone(escape: bytes) -> bytes:
 _OF_ANY: Final = _Table(_undone)
 
 
+# A name whose value stands in the line below, or any after a number and an arrow, as agents read files.
+BEFORE_KEY: Final = "before-lines"
+BEFORE_LINES: Final = (
+    r"(?i)(?:passw(?:or)?d|passphrase|passcode|pwd|secret|token|key|recovery phrase|private-lines)"
+    r"(?:[\"'\]>=:)*_ ]{1,8}|</\w{2,6}>|: [0-9]{1,4}|[ ]?\([^()\n]{1,20}\):)\r?\n"
+    r"|[0-9]\xe2\x86\x92[^\n]*(?:passw|passphrase|pwd|_pw|pass[\"' =:]|secret|private-lines)"
+)
+_FOUND_BEFORE: Final = of_bytes(BEFORE_LINES.encode())
+_TOKEN: Final = re.compile(rb"[0-9]+|[ ]+|\xe2\x86\x92|(?s:.)")
+_ENDS_BEFORE: Final = (b" ", b"\t", b":", b"|", b">", b"-", b"\xe2\x86\x92")
+_STANDS_BEFORE: Final = re.compile(rb"[^0-9]*[0-9]|[ ]*[>+\[]|-[^ ]?\Z")  # no item of a list, no word
+_DIFFS: Final = frozenset({b"+", b"-", b" "})
+_LONGEST_BEFORE, _ROWS, _ROWS_OF_KEY = 160, 4, 40
+
+
+def _before_lines(data: bytes, called: Called | None) -> Iterator[tuple[int, int, bytes]]:
+    """The changes that leave names with the lines below them, each without what stands before it in a log.
+
+    That is what the line of the name and the next one begin with, numbers apart: a time, a file, a line's number.
+    """
+    lines: dict[int, tuple[int, int]] = {}
+    found = _FOUND_BEFORE.search(data) if called is None or BEFORE_KEY in called else None
+    while found is not None:
+        start = data.rfind(b"\n", 0, found.start()) + 1
+        stop = at = _line_end(data, found.start())
+        name = data[start : min(stop, start + _LONGEST_BEFORE)]
+        for number in range(_ROWS_OF_KEY if b"rivate-" in name else _ROWS):
+            end = _line_end(data, at + 1)
+            mine, size = _alike(name, data[at + 1 : min(end, at + 1 + _LONGEST_BEFORE)])
+            if not size:
+                break
+            if not number:
+                lines[start] = start + mine, stop
+            lines[at + 1] = at + 1 + size, end
+            at = end
+        found = _FOUND_BEFORE.search(data, stop)
+    at = 0
+    for start, (begin, end) in sorted(lines.items()):
+        if start > at:
+            yield at, start, left_out(at, start)
+        yield start, begin, b""
+        at = min(end + 1, len(data))
+    if lines and at < len(data):
+        yield at, len(data), b"\n"
+
+
+def _line_end(data: bytes, at: int) -> int:
+    end = data.find(b"\n", at)
+    return len(data) if end < 0 else end
+
+
+def _alike(line: bytes, other: bytes) -> tuple[int, int]:
+    """How far two lines begin alike in what may stand before each line of a log; zeros where that does not."""
+    signed = line[:1] in _DIFFS and other[:1] in _DIFFS and not line[:1] == other[:1] == b" "
+    at, beside = (1, 1) if signed else (len(line) - len(line.lstrip(b" ")), len(other) - len(other.lstrip(b" ")))
+    alike = (1, 1) if signed else (0, 0)
+    while (one := _TOKEN.match(line, at)) is not None and (two := _TOKEN.match(other, beside)) is not None:
+        if one[0] != two[0] and not (one[0].isdigit() and two[0].isdigit()) and one[0].strip() + two[0].strip():
+            break
+        at, beside = one.end(), two.end()
+        if one[0].endswith(_ENDS_BEFORE):
+            alike = at, beside
+    return alike if _STANDS_BEFORE.match(line[: alike[0]]) is not None else (0, 0)
+
+
 def joined_views(data: bytes, called: Called | None = None, *, widths: bool = True) -> Iterator[View]:
     """Lines that were one before they were wrapped, in each way in which they may have been."""
     for pieces, origins, _ in joined(data, called, widths=widths):
@@ -625,5 +702,7 @@ def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[L
         view = make(data, called)
         if view is not None:
             yield view
+    if changes := list(_before_lines(data, called)):
+        yield _rewritten(data, changes)
     yield from joined_views(data, called, widths=not isinstance(layer, Undone) or layer.wraps)
     yield from runs_views(data, called)

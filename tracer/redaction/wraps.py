@@ -57,6 +57,8 @@ PATTERNS: Final[Mapping[Key, str]] = {
     KEY: b"|".join((_REST, CONTINUED, _FRAMED, _ADDED, rb"[\"'][ \t]*\r?\n[ \t]*[\"']")).decode("ascii")
 }
 """What calls for lines to be put together, widths apart."""
+_MEMBERS: Final = 4
+_MEMBER: Final = re.compile(rb"[ \t]*\"[\w.-]{1,40}\": [^\n]*,\r?\n")  # others of the same object
 _NO_WORD = re.compile(rb"[0-9A-Z]")
 _LEAST, _MOST = min(_SIZES), max(_SIZES)
 _QUOTE: Final = rb"[ \t]*(?:[>#*|;%]{1,3}|//+|--)[ \t]+"
@@ -82,6 +84,7 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Piec
     said: _Joins = {}
     folded: _Joins = {}  # as YAML reads what is said: without the next line's indent
     soft: _Joins = {}  # as in mail; base64 ends so as well
+    padded: _Joins = {}  # base64, nearly always
     guessed: _Joins = {}
     lone_ones: _Joins = {}
     found = _JOINED.search(data) if called is None or KEY in called else None
@@ -92,7 +95,7 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Piec
             before = data[max(start - _PADDED, 0) : start]
             start -= len(before) - len(before.rstrip(b" "))
         if lone[0] < 0:
-            joins = said if data[start] != _SOFT else guessed if data[start - 1 : start] == b"=" else soft
+            joins = said if data[start] != _SOFT else padded if data[start - 1 : start] == b"=" else soft
             joins[data.find(b"\n", start)] = start, end
             if joins is said and data[end : end + 1] in {b" ", b"\t"} and (indent := _BLANKS.match(data, end)):
                 folded[end - 1] = start, indent.end()
@@ -102,11 +105,7 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Piec
     full = _full_lines(data) if widths else {}
     # What goes on itself is no rest of the line before.
     guessed |= {at: reach for at, reach in lone_ones.items() if data.find(b"\n", reach[1]) not in full} | full
-    views = [said | soft | guessed]
-    if soft and _beside(data, soft, guessed):
-        views += (said | soft, said | guessed)
-    if said and _beside(data, said, soft | guessed):
-        views.append(said)
+    views = _ways(data, said, soft, padded, guessed)
     if folded:
         views.append(said | folded)
     one = {at: (start, end + 1) for at, (start, end) in full.items() if data.startswith(b" ", end)}
@@ -124,6 +123,19 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Piec
 
 _Joins = dict[int, tuple[int, int]]
 """By the place of a line's end, the range that falls out for the next line to follow at once."""
+
+
+def _ways(data: bytes, said: _Joins, soft: _Joins, padded: _Joins, guessed: _Joins) -> list[_Joins]:
+    """Which joins to see together: all, and those that are surer without the others beside them."""
+    views = [said | soft | padded | guessed]
+    if padded and _beside(data, padded, guessed):
+        views.append(said | soft | guessed)
+    guessed = guessed | padded
+    if soft and _beside(data, soft, guessed):
+        views += (said | soft, said | guessed)
+    if said and _beside(data, said, soft | guessed):
+        views.append(said)
+    return views
 
 
 def _deeper(data: bytes, joins: _Joins) -> set[int]:
@@ -273,7 +285,10 @@ def _without_others(data: bytes, joins: _Joins) -> Pieces:
     done = at = 0
     for start, end in sorted(joins.values()):
         if start > at:
-            line = line_above(data, at, data.rfind(b"\n", at, start) + 1)
+            line = above = line_above(data, at, data.rfind(b"\n", at, start) + 1)
+            for _ in range(_MEMBERS):
+                if above > at and _MEMBER.match(data, above):
+                    line = above = line_above(data, at, above)
             if line > at:
                 if at > done:
                     pieces.append(data[done:at])
@@ -409,7 +424,7 @@ def _begins(data: bytes, left: int, value: bytes, line: bytes, rest: bytes, *, k
     """Whether `line` begins something else than the `rest` of `value`, which begins at `left`."""
     if data[left - 1 : left] and data[left - 1] in _QUOTES and data[left - 1 : left] in line:
         return False  # the quote goes on
-    if _BEGINS.match(line) is not None or (line[0] >= 0x80 and value.isascii()):
+    if not line or _BEGINS.match(line) is not None or (line[0] >= 0x80 and value.isascii()):
         return True
     if not known:
         return False

@@ -280,3 +280,9 @@ def test_a_list_under_a_plural_is_found_to_its_end(redactor: ProjectRedactor, fo
 )
 def test_rows_and_lists_of_other_things_stay(redactor: ProjectRedactor, text: str) -> None:
     assert redactor.redact_text(text) == (text, {})
+
+
+@pytest.mark.parametrize("line", ['password  = "   ', 'x: "   ', "password  (  ", 'token  name = "  \t'])
+def test_a_line_of_which_blanks_alone_are_left_is_no_header(redactor: ProjectRedactor, line: str) -> None:
+    text = f"first\n{line}\nsecond  third\n"
+    assert redactor.redact_text(text) == (text, {})

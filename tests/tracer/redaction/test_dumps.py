@@ -125,3 +125,18 @@ def test_a_dump_without_secrets_stays(make: Make, form: Form) -> None:
 def test_numbers_that_begin_with_zeros_are_no_dump(redactor: ProjectRedactor) -> None:
     text = "00001 22 3344 total\n0000000 12 34 56 78\n000000 0.5 0.25\n0000-00-00 00:00\n"
     assert redactor.redact_text(text) == (text, {})
+
+
+@pytest.mark.parametrize("form", [xxd, xxd_bytes, hexdump_canonical])
+@pytest.mark.parametrize("first", [0x10000, 0x2F5A0, 0xFF000])
+def test_a_dump_is_looked_through_from_any_line_of_its_first_megabyte_on(
+    redactor: ProjectRedactor, form: Form, first: int
+) -> None:
+    draw = random.Random(first)
+    for _ in range(8):
+        secret = password(draw) + key(draw, 8)
+        data = bytes(first) + f"{word(draw)} {word(draw)} here\nDB_PASSWORD={secret}\n{word(draw)}\n".encode()
+        dump = "".join(form(data).splitlines(keepends=True)[first // 16 :])
+        redacted, counts = redactor.redact_text(f"$ dump\n{dump}$ ls\n")
+        assert counts, dump
+        assert [part for part in _parts(form, secret.encode()) if part in redacted] == [], redacted

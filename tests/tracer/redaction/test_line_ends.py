@@ -82,3 +82,14 @@ def test_phrases_that_are_cut_behind_their_sign_are_whole(redactor: ProjectRedac
         redacted, counts = redactor.redact_text(text)
         assert counts, text
         assert third not in redacted, text
+
+
+@pytest.mark.parametrize("first", ["", "\n", "a line\n"])
+def test_an_empty_line_below_padded_base64_ends_it(redactor: ProjectRedactor, first: str) -> None:
+    draw = random.Random(first)
+    for size in (32, 31):
+        value = base64.b64encode(draw.randbytes(size)).decode()
+        redacted, counts = redactor.redact_text(f"{first}token = {value}\n\n{value}\n")
+        assert redacted.count("]\n") == 2
+        assert value not in redacted
+        assert sum(counts.values()) == 2

@@ -10,6 +10,7 @@ import base64
 import binascii
 import math
 import re
+import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,6 +66,16 @@ _PATH = re.compile(
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _ALGORITHM = re.compile(rb"^[a-z]+\d{0,5}(?:-[a-z]+\d{0,5})+$")
 _LEAST_SIGNS = 6
+# Of `_odds`: a letter among 26, a sign that joins no words, where case changes (from, to; None: where a word begins).
+_BEGIN, _ODDS_OF_LETTER, _ODDS_OF_SIGN, _ODDS_OF_CODE = 26, 3.26, 1.0, 8.0
+_JOINS_WORDS = frozenset(b" _-./:0123456789")
+_ODDS_OF_CASE = {
+    (None, True): -0.2, (None, False): 0.2, (True, True): -0.55, (True, False): 1.3, (False, False): 0.3,
+    (False, True): -0.25,
+}  # fmt: skip
+# How sure it has to be: where an option, a setting or quotes tell that it is no code; beside a name in code.
+_IN_OPTION, _IN_SETTING, _IN_CODE = -2.0, 0.0, 4.0
+_VARIABLE = re.compile(rb"[$@%&][A-Za-z_]\w*%?$")
 _LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
 _LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY, _LONGEST_TOLD = 8, 5, 16, 400
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
@@ -176,6 +187,42 @@ def _drawn(value: bytes) -> bool:
     return changes >= len(value) // 4 and any(one and other for one, other in pairwise(cases))
 
 
+def _scrambled(value: bytes, least: float) -> bool:
+    """Letters, signs perhaps among them, that nobody made words of; `least`: how sure that has to be (see `_odds`)."""
+    rest = _FILLED_IN.sub(b"", value)
+    if len(rest) < _LEAST_BROKEN or len(set(rest)) < _LEAST_SIGNS or not rest.isascii() or _VARIABLE.match(value):
+        return False
+    return _odds(rest) > least + (_ODDS_OF_CODE if _CODE.search(rest) is not None or _PATH.match(rest) else 0)
+
+
+def _odds(value: bytes) -> float:
+    """How much likelier `value` was drawn sign by sign than made of words, as a natural logarithm.
+
+    By what letters stand side by side in words, and by where names change from small letters to large ones.
+    """
+    pairs, odds, before, small = _letter_pairs(), 0.0, _BEGIN, None
+    for byte in value.lower() if value.isupper() else value:
+        letter = (byte | 32) - 97
+        if not 0 <= letter < _BEGIN:
+            odds += 0 if byte in _JOINS_WORDS else _ODDS_OF_SIGN
+            before, small = _BEGIN, None
+            continue
+        is_small = byte > 96
+        if small and not is_small:
+            before = _BEGIN
+        odds += pairs[before * _BEGIN + letter] - _ODDS_OF_LETTER + _ODDS_OF_CASE[small, is_small]
+        before, small = letter, is_small
+    return odds
+
+
+@cache
+def _letter_pairs() -> tuple[int, ...]:
+    """How rarely each letter follows each one, and the beginning of a word; read with the first value it decides on."""
+    text = Path(__file__).with_name("rules").joinpath("letter_pairs.txt").read_text(encoding="ascii")
+    rows = dict(line.split(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    return tuple(int(digit) for before in f"{string.ascii_lowercase}^" for digit in rows[before])
+
+
 def _bearer(value: bytes) -> bool:
     """What follows the word bearer, and is no ordinary word after it."""
     if _template(value) or len(set(value)) < 3:
@@ -224,7 +271,10 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
     `quoted`: no code can stand in it; `setting`: what it is given to is a variable of the environment, whose values
     are no code either.
     """
-    value = _WITHOUT_END.sub(b"", value.strip(b"\"'"))
+    value = value.strip(b"\"'")
+    if _scrambled(value, _IN_SETTING if quoted or setting else _IN_CODE):
+        return True
+    value = _WITHOUT_END.sub(b"", value)
     if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
         return False
     if _has_code_word(value):
@@ -295,7 +345,7 @@ def _set(value: bytes) -> bool:
 
 def _argument(value: bytes) -> bool:
     """What an option or a directive for a password is given, where no code is: as `_strong`, or words of one's own."""
-    if _strong(value):
+    if _strong(value) or _scrambled(value, _IN_OPTION):
         return True
     if _is_file(value) or not _digits(value):
         return False

@@ -23,10 +23,10 @@ from tracer.redaction.runs import Runs, runs_views
 from tracer.redaction.wraps import CONTINUED, joined, left_out, line_above
 
 _CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}"
-# Before any other sign a backslash takes its meaning away: TeX, roff, Java's properties, shells.
-_JSON_ESCAPE = re.compile(rb"\\(?:%s|[befnrt!-/:-@\[-`{-~])" % _CODE)
+# Before any other sign, a blank too, a backslash takes its meaning away: TeX, roff, Java's properties, shells.
+_JSON_ESCAPE = re.compile(rb"\\(?:%s|[befnrt -/:-@\[-`{-~])" % _CODE)
 _CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
-_SIGN_ESCAPE = re.compile(rb"\\([!-/:-@\[-`{-~])")
+_SIGN_ESCAPE = re.compile(rb"\\([ -/:-@\[-`{-~])")
 _NUL_ESCAPE = re.compile(rb"\\(?:u0000|u\{0+\}|U0{8}|x00|000)")
 _SIGNS = (b'"', b"n", b"/", b"b", b"f", b"r", b"t", b"'", b"e")
 _JSON_LINE_END = re.compile(rb"\\(?:[nr]|(?:u\{?|U000)0*[aAdD]|x0[aAdD]|01[25])")
@@ -181,7 +181,7 @@ class Undone:
         at_once: Callable[[bytes], bytes | None],
         line_end: Any = None,
     ) -> None:
-        self._whole, self._lines, self._escape, self._decode = whole, _below_names(lines), escape, decode
+        self._whole, self._lines, self.escape, self._decode = whole, _below_names(lines), escape, decode
         self._at_once = at_once
         self._line_end = line_end
         # Where each part begins, in the shown lines and in the decoded text.
@@ -236,7 +236,7 @@ class Undone:
         return self._parts[number]
 
     def _rewritten(self, part: bytes) -> View:
-        escapes = self._escape.finditer(part)
+        escapes = self.escape.finditer(part)
         return _rewritten(part, ((*escape.span(), self._decode(escape[0])) for escape in escapes))
 
     @cached_property
@@ -620,6 +620,8 @@ def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[L
         if first
         else (any_view, element_view, quoted_view)
     )
+    if isinstance(layer, Undone) and layer.escape is _URL_ESCAPE:  # a form's text that was escaped once more
+        makers += (form_view,)
     data = layer.data
     for make in makers:
         view = make(data, called)

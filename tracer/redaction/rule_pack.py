@@ -197,7 +197,7 @@ _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""  # as in a shell, or between the 
 _VALUE = r"""(?:"([^"\n\x00]{4,})"|'([^'\n\x00]{4,})'|([^\s"'`;|&<>()\x00]{4,}))"""
 _OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "~": r"[^\s\x00]+", "@": _VALUE}
 _LONG_OPTION = re.compile(r"(--[a-z0-9-]+) (.*)")
-_WHOLE = r"""|"%s([^"\n\x00]{4,})"|'%s([^'\n\x00]{4,})'"""  # an argument in quotes, of which the value is a part
+_WHOLE = r""""%s([^"\n\x00]{4,})"|'%s([^'\n\x00]{4,})'"""  # an argument in quotes, of which the value is a part
 
 
 def _program_options() -> Iterator[tuple[str, list[str], str, list[str]]]:
@@ -244,7 +244,7 @@ def _argument(written: str) -> str:
     if len(written) == 1 or not written.endswith("@"):
         return parts
     inside = "".join(map(_part, written[:-1].replace("*", "\0"))).replace("\0", r"""[^\s:="'\x00]*""")
-    return f"(?:{parts}{_WHOLE % (inside, inside)})"
+    return f"(?:{_WHOLE % (inside, inside)}|{parts})"
 
 
 def _part(sign: str) -> str:

@@ -82,7 +82,8 @@ _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 # A password's own name, as the last thing before its value: whatever the value looks like, it is one.
 _PASSWORD_NAME = re.compile(
     rb"(?:passw(?:or)?d|passwort|passphrase|passcode|(?:^|[^a-z])(?:pass|pwd|pw|psw|pword)"
-    rb"|(?:admin|db|ftp|ldap|mysql|root|smtp|user)(?:pass|pwd|pw)|(?-i:[a-z](?:Pass|Pwd|Pw)))"
+    rb"|(?:admin|auth|bind|cert|db|ftp|http|imap|key|ldap|local|login|mail|master|mysql|pg|pop3?|proxy|remote|root|sasl"
+    rb"|server|smtp|sql|ssh|store|user|vnc|vpn|wifi)_?(?:pass|pwd|pw)|(?-i:[a-z](?:Pass|Pwd|Pw)))"
     rb"(?:[^\w]{1,99}(?:parameter)?(?:value|string|plaintext))?[^\w]*$",
     re.IGNORECASE,
 )
@@ -265,14 +266,14 @@ def _quoted(value: bytes) -> bool:
     return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and (_broken(value) or _MIXED.search(value) is not None))
 
 
-def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
+def _chosen(value: bytes, *, quoted: bool, setting: bool, least: float | None = None) -> bool:
     """A password that somebody made of words, beside a name that says so: no name of code, no text of a form.
 
     `quoted`: no code can stand in it; `setting`: what it is given to is a variable of the environment, whose values
-    are no code either.
+    are no code either; `least`: how sure it has to be that it was drawn, if not by these.
     """
     value = value.strip(b"\"'")
-    if _scrambled(value, _IN_SETTING if quoted or setting else _IN_CODE):
+    if _scrambled(value, least if least is not None else _IN_SETTING if quoted or setting else _IN_CODE):
         return True
     value = _WITHOUT_END.sub(b"", value)
     if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
@@ -393,6 +394,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "provider": _provider,
     "quoted": _quoted,
     "random": _random,
+    "scrambled": lambda value: _scrambled(value, _IN_SETTING),
     "set": _set,
     "strong": _strong,
     "told": _told,
@@ -584,8 +586,10 @@ class Rule:
         if not self._says_password(match, data, start):
             name = match.group(self._name) if self._name else before
             return quoted and _SECRET_NAME.search(name) is not None and _is_phrase(data[start:end], _MANY_WORDS)
-        setting = not quoted and before.rstrip()[-1:] in b"=:" and before.upper() == before
-        return _chosen(data[start:end], quoted=quoted, setting=setting)
+        capitals = before.upper() == before
+        setting = not quoted and capitals and before.rstrip()[-1:] in b"=:"
+        least = _IN_OPTION if capitals and (quoted or setting) else None
+        return _chosen(data[start:end], quoted=quoted, setting=setting, least=least)
 
     def _says_password(self, match: Any, data: bytes, start: int) -> bool:
         name = match.group(self._name) if self._name else data[match.start() : start]

@@ -455,7 +455,8 @@ _ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 _TAG: Final = rb"<(?:/?[A-Za-z][^<>\n]{0,400}|!--[^<>\n]{0,400}--)>"
 _EXTRA: Final = rb"%[0-7][0-9A-Fa-f]"  # a lone byte of another kind is no text that rules read
 _ELEMENT: Final = (
-    rb"(?i)(?:pass|passw[a-z]+|pwd|secret|token|key|auth|salt)(?:\\*[\"'][^<>\n]{0,80})?>[^<>\n]{6,400}</|\svalue=\\"
+    rb"(?i)(?:pass|passw[a-z]+|pwd|secret|token|key|auth|salt)(?:\\*[\"'][^<>\n]{0,80})?>"
+    rb"(?:[^<>\n]{6,400}</|[^<>\n]{0,80}<value>)|\svalue=\\"
 )
 _TELLING = of_bytes(_ELEMENT)
 _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))

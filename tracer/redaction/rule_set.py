@@ -124,7 +124,7 @@ def _template(value: bytes) -> bool:
     if _TEMPLATE.search(value) is None:
         return False
     rest = _FILLED_IN.sub(b"", value)
-    return len(rest) < _LEAST_BROKEN or not (_broken(rest) or _MIXED.search(rest))
+    return len(rest) < _LEAST_BROKEN or not (_broken(rest) or _MIXED.search(rest) or _scrambled(value, _IN_CODE))
 
 
 def _stand_in(value: bytes) -> bool:
@@ -156,6 +156,11 @@ def _shuffled(value: bytes) -> bool:
     if len(value) < _LEAST_DRAWN or _digits(value) < 2:
         return False
     return len(_OF_ONE_CLASS.findall(value)) * 2 >= len(value)
+
+
+def _shuffled_signs(value: bytes) -> bool:
+    """Letters, digits and other signs that change places more often than in code."""
+    return _digits(value) >= _LEAST_SHORT and len(_PIECE.findall(value)) * 5 >= len(value) * 2
 
 
 def _digits(value: bytes) -> int:
@@ -242,7 +247,7 @@ def _provider(value: bytes) -> bool:
 def _password(value: bytes) -> bool:
     """The password in a connection string; the words that explanations put there are none."""
     words = {b"password", b"passwd", b"pass", b"pwd", b"secret", b"token", b"pw", b"changeme", b"x-oauth-basic"}
-    return value.lower() not in words and not _template(value) and len(set(value)) > 1
+    return value.lower() not in words and not _template(value) and len(set(value.strip())) > 1
 
 
 def _basic(value: bytes) -> bool:
@@ -394,7 +399,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "provider": _provider,
     "quoted": _quoted,
     "random": _random,
-    "scrambled": lambda value: _scrambled(value, _IN_SETTING),
+    "scrambled": lambda value: _scrambled(value, _IN_SETTING) or _shuffled_signs(value),
     "set": _set,
     "strong": _strong,
     "told": _told,
@@ -624,7 +629,10 @@ def _length_of_password(value: bytes, first: int) -> int:
         if _NEXT_NAME.match(value, parted.end()) is not None:
             break
         piece = _PARTS_VALUES.split(value[parted.end() :], maxsplit=1)[0]
-        if _digits(piece) and _WORD_WITH_NUMBER.fullmatch(piece) is None:
+        # Words before it are the first part of a password of words, else it is the next value.
+        of_words = parted.start() == first and value[:first].isalpha()
+        drawn = _digits(piece) and (of_words or _WORD_WITH_NUMBER.fullmatch(piece) is None)
+        if drawn or _scrambled(piece, _IN_CODE):
             length = parted.end() + len(piece)
     return length
 

@@ -181,7 +181,7 @@ class Undone:
         at_once: Callable[[bytes], bytes | None],
         line_end: Any = None,
     ) -> None:
-        self._whole, self._lines, self.escape, self._decode = whole, _below_names(lines), escape, decode
+        self._whole, self._lines, self._escape, self._decode = whole, _below_names(lines), escape, decode
         self._at_once = at_once
         self._line_end = line_end
         # Where each part begins, in the shown lines and in the decoded text.
@@ -197,6 +197,11 @@ class Undone:
         after, and then the original shows it. What nobody sees does not count for the width of a line.
         """
         return self._line_end is None or self._line_end.search(self._whole) is not None
+
+    @property
+    def may_be_form(self) -> bool:
+        """Whether it may be a form's text that was escaped once more: its plus signs are read as blanks below."""
+        return self._escape is _URL_ESCAPE
 
     @cached_property
     def data(self) -> bytes:
@@ -236,7 +241,7 @@ class Undone:
         return self._parts[number]
 
     def _rewritten(self, part: bytes) -> View:
-        escapes = self.escape.finditer(part)
+        escapes = self._escape.finditer(part)
         return _rewritten(part, ((*escape.span(), self._decode(escape[0])) for escape in escapes))
 
     @cached_property
@@ -621,7 +626,7 @@ def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[L
         if first
         else (any_view, element_view, quoted_view)
     )
-    if isinstance(layer, Undone) and layer.escape is _URL_ESCAPE:  # a form's text that was escaped once more
+    if isinstance(layer, Undone) and layer.may_be_form:
         makers += (form_view,)
     data = layer.data
     for make in makers:

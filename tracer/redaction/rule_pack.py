@@ -9,11 +9,11 @@ import json
 import re
 import tomllib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import re2
 
@@ -254,17 +254,17 @@ def _part(sign: str) -> str:
 _OPTION: Final = "password-option"
 _BETWEEN: Final = "\x1f"  # the arguments of a list, as they are looked at
 _LISTED_PARTS = {" ": _BETWEEN, "*": f"[^{_BETWEEN}:=]*", "~": f"[^{_BETWEEN}]+", "@": f"([^{_BETWEEN}]{{4,}})"}
+_BEGIN = re.compile("[ *~@=]")
 _STRING = re.compile(rb"""(?:"((?:[^"\\\n\0]|\\.)*)"|'((?:[^'\\\n\0]|\\.)*)')""")
 _NEXT_STRING = re.compile(rb"""\s{0,40}(?:,|\+\+?)\s{0,40}(?:\n[^\n"'\0]{0,80})?[\[({]?\s{0,40}(?=["'])""")
-_FOLDER = re.compile(rb".*[/\\]|\.exe$")
-_MOST_ARGUMENTS = 200
+_MOST_ARGUMENTS, _LONGEST_FOLDER, _NEAR = 200, 100, 2048
 ARGUMENTS: Final = "arguments"
 
 
 def argument_lists() -> str:
     """The expression of a list of strings that begins with a program's name."""
     names = {name.split(" ")[0] for _, listed, _, _ in _program_options() for name in listed}
-    return rf"""["'](?:[^\s"'\x00]{{0,80}}[/\\])?(?:{"|".join(map(re.escape, sorted(names)))})(?:\.exe)?["']\s*,"""
+    return rf"""["'/\\]({"|".join(map(re.escape, sorted(names)))})["'],"""
 
 
 class Arguments:
@@ -275,47 +275,69 @@ class Arguments:
 
     def finds(self, data: bytes, called: Called | None) -> Iterator[Find]:
         """Every password in such a list."""
-        at = 0
+        at, table = 0, _listed_options()
         while (called is None or ARGUMENTS in called) and (match := self._lists.search(data, at)) is not None:
-            spans, at = _listed_strings(data, match.start())
-            joined = _BETWEEN.encode().join(data[slice(*span)] for span in spans)
-            starts = list(accumulate((end - start + 1 for start, end in spans), initial=0))
-            words = {_FOLDER.sub(b"", data[slice(*span)]) for span in spans}
-            for firsts, name, options, check in _listed_options():
-                for program in () if firsts.isdisjoint(words) else name.finditer(joined):
-                    for found in options.finditer(joined, program.end()):
-                        start, end = found.span(found.lastindex or 0)
-                        which = bisect_right(starts, start) - 1
-                        start, end = (place + spans[which][0] - starts[which] for place in (start, end))
-                        if check(data[start:end]):
-                            yield Find(start, end, RANK_NAMED, _OPTION, data[start:end])
+            at = match.end() - 1
+            near = data[at : at + _NEAR]
+            entries = [each for each in table[match[1]] if any(sign in near for sign in each.signs)]
+            if entries:
+                # A folder may stand before the name.
+                before = max(match.start() - _LONGEST_FOLDER, 0)
+                first = max(data.rfind(sign, before, match.start() + 1) for sign in (b'"', b"'"))
+                yield from _in_list(data, first, entries)
 
 
-def _listed_strings(data: bytes, at: int) -> tuple[list[tuple[int, int]], int]:
-    """The ranges of the strings from a place on that follow one another, and where they end."""
+def _in_list(data: bytes, first: int, entries: Iterable[_Listed]) -> Iterator[Find]:
+    spans = _listed_strings(data, first) if first >= 0 else []
+    joined = _BETWEEN.encode().join(data[slice(*span)] for span in spans)
+    starts = list(accumulate((end - start + 1 for start, end in spans), initial=0))
+    for entry in entries:
+        if (program := entry.name.match(joined)) is not None:
+            for found in entry.options.finditer(joined, program.end()):
+                start, end = found.span(found.lastindex or 0)
+                which = bisect_right(starts, start) - 1
+                start, end = (place + spans[which][0] - starts[which] for place in (start, end))
+                if entry.check(data[start:end]):
+                    yield Find(start, end, RANK_NAMED, _OPTION, data[start:end])
+
+
+def _listed_strings(data: bytes, at: int) -> list[tuple[int, int]]:
+    """The ranges of the strings from a place on that follow one another."""
     spans: list[tuple[int, int]] = []
     while len(spans) < _MOST_ARGUMENTS and (string := _STRING.match(data, at)) is not None:
         spans.append(string.span(string.lastindex or 0))
-        at = string.end()
-        if (following := _NEXT_STRING.match(data, at)) is None:
+        if (following := _NEXT_STRING.match(data, string.end())) is None:
             break
         at = following.end()
-    return spans, max(at, spans[0][1] if spans else at + 1)
+    return spans
+
+
+class _Listed(NamedTuple):
+    signs: frozenset[bytes]  # one of them stands in each list that holds an option
+    name: re.Pattern[bytes]
+    options: re.Pattern[bytes]
+    check: Callable[[bytes], bool]
 
 
 @cache
-def _listed_options() -> list[tuple[frozenset[bytes], re.Pattern[bytes], re.Pattern[bytes], Callable[[bytes], bool]]]:
-    """What programs' names, and their options with a value, look like in a list of arguments; and a check of values.
-
-    The first words of the names stand before them: a list that holds none of these is not searched.
-    """
-    table = []
+def _listed_options() -> Mapping[bytes, list[_Listed]]:
+    """What programs' names, and their options with a value, look like in a list, by the first word of the names."""
+    table: dict[bytes, list[_Listed]] = {}
     for _, listed, check, options in _program_options():
-        names = "|".join(re.escape(name).replace("\\ ", _BETWEEN) for name in listed)
-        name = rf"(?:^|{_BETWEEN})(?:[^{_BETWEEN}]*[/\\])?(?:{names})(?:\.exe)?(?={_BETWEEN})"
-        chosen = "|".join(map(_listed_option, options))
-        firsts = frozenset(each.split(" ")[0].encode() for each in listed)
-        table.append((firsts, re.compile(name.encode()), re.compile(f"(?:{chosen})".encode()), CHECKS[check]))
+        chosen = re.compile(f"(?:{'|'.join(map(_listed_option, options))})".encode())
+        for each in listed:
+            first, _, others = each.partition(" ")
+            begins = [others.split(" ")[0]] if others else [_BEGIN.split(option)[0] for option in options]
+            signs = frozenset(
+                # A setting may stand within an argument.
+                f"{sign}{begin}".encode()
+                for begin in begins
+                for sign in ([""] if begin[:1].isalpha() else "\"'")
+            )
+            written = re.escape(each).replace("\\ ", _BETWEEN)
+            name = rf"(?:[^{_BETWEEN}]*[/\\])?{written}(?={_BETWEEN})"
+            entry = _Listed(signs, re.compile(name.encode()), chosen, CHECKS[check])
+            table.setdefault(first.encode(), []).append(entry)
     return table
 
 

@@ -278,7 +278,7 @@ class Arguments:
         at, table = 0, _listed_options()
         while (called is None or ARGUMENTS in called) and (match := self._lists.search(data, at)) is not None:
             at = match.end() - 1
-            near = data[at : at + _NEAR]
+            near = data[at : at + _NEAR].partition(b"]")[0]
             entries = [each for each in table[match[1]] if any(sign in near for sign in each.signs)]
             if entries:
                 # A folder may stand before the name.

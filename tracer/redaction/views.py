@@ -621,7 +621,7 @@ Layer = View | Undone | Runs
 
 def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[Layer]:
     """The ways to read `layer`: on the first level one for each dress, below that one for all, as dresses may mix."""
-    makers = (
+    makers: tuple[Callable[[bytes, Called | None], Undone | None], ...] = (
         (json_view, url_view, form_view, mail_view, control_view, markup_view, quoted_view)
         if first
         else (any_view, element_view, quoted_view)

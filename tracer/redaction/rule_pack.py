@@ -264,7 +264,7 @@ ARGUMENTS: Final = "arguments"
 def argument_lists() -> str:
     """The expression of a list of strings that begins with a program's name."""
     names = {name.split(" ")[0] for _, listed, _, _ in _program_options() for name in listed}
-    return rf"""["'/\\]({"|".join(map(re.escape, sorted(names)))})["'],"""
+    return rf"""(?:["']|bin/)({"|".join(map(re.escape, sorted(names)))})["'],"""
 
 
 class Arguments:

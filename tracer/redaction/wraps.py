@@ -409,7 +409,7 @@ def _begins(data: bytes, left: int, value: bytes, line: bytes, rest: bytes, *, k
     """Whether `line` begins something else than the `rest` of `value`, which begins at `left`."""
     if data[left - 1 : left] and data[left - 1] in _QUOTES and data[left - 1 : left] in line:
         return False  # the quote goes on
-    if _BEGINS.match(line) is not None or (line[0] >= 0x80 and value.isascii()):
+    if _BEGINS.match(line) is not None or (line[:1] >= b"\x80" and value.isascii()):
         return True
     if not known:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import shlex
@@ -191,3 +192,16 @@ def test_further_kinds_are_found(form: str, made: Callable[[Draw], str]) -> None
 def test_a_secret_key_of_any_signs_is_found_in_settings(form: str) -> None:
     signs = string.ascii_lowercase + string.digits + "!@#%^*(-_=+)"
     assert left(form, lambda draw: "".join(draw.choices(signs, k=50)), 100) == []
+
+
+def test_a_value_whose_line_ends_where_nothing_follows_is_looked_at(redactor: ProjectRedactor) -> None:
+    """The line that was joined to it came out empty, and its first sign was asked for."""
+    value = base64.b64encode(b"joe:kLWljsnoaPCK").decode()[:17] + "\x1b]8;;\x1b\\UNLdA=="
+    link = "\x1b]8;;file:///srv/a.txt\x1b\\"
+    text = (
+        f"hi all, the dep{link}l\x1b]8;;\x1b\\oy to {link}staging\x1b]8;;\x1b\\ went fine this morni{link}"
+        "ng\x1b]8;;\x1b\\\n"
+        f"//registry.{link}example.org/:_auth={value}\n```\ncan som{link}eone\x1b]8;;\x1b\\ look at the flaky test?\n"
+        f"I think the {link}timeout\x1b]8;;\x1b\\ is too short"
+    )
+    assert "UNLdA" not in redactor.redact_text(text)[0]

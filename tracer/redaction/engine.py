@@ -144,7 +144,7 @@ def _standard() -> _Gated:
 def _gated(extra_rules: Mapping[str, str]) -> _Gated:
     from tracer.redaction import columns, personal_data
     from tracer.redaction.gate import Gate
-    from tracer.redaction.rule_pack import build_rules
+    from tracer.redaction.rule_pack import ARGUMENTS, argument_lists, build_rules
     from tracer.redaction.rule_set import RuleSet
     from tracer.redaction.runs import FIRSTS, RUNS
     from tracer.redaction.views import BEFORE_KEY, BEFORE_LINES, DRESSES
@@ -152,10 +152,18 @@ def _gated(extra_rules: Mapping[str, str]) -> _Gated:
 
     rules = RuleSet(build_rules(extra_rules))
     encoded: dict[Key, str] = {key: text.decode("ascii") for key, text in RUNS.items()}
+    lists: dict[Key, str] = {ARGUMENTS: argument_lists()}
     return _Gated(
         rules,
         Gate(
-            {**rules.patterns, **columns.PATTERNS, **personal_data.PATTERNS, **encoded, BEFORE_KEY: BEFORE_LINES},
+            {
+                **rules.patterns,
+                **columns.PATTERNS,
+                **personal_data.PATTERNS,
+                **encoded,
+                **lists,
+                BEFORE_KEY: BEFORE_LINES,
+            },
             firsts={**rules.firsts, **personal_data.FIRSTS, **FIRSTS},
             apart=(DRESSES, WRAPS),
         ),
@@ -225,9 +233,10 @@ class Parts:
         from tracer.redaction import local_paths, personal_data
         from tracer.redaction.columns import Columns
         from tracer.redaction.gate import Gate, any_of
+        from tracer.redaction.rule_pack import Arguments
         from tracer.redaction.scan import Scanner
 
-        finders: list[Any] = [self.known, self._gated.rules, Columns()]
+        finders: list[Any] = [self.known, self._gated.rules, Columns(), Arguments()]
         words: dict[Key, Iterable[bytes]] = {known.KEY: self.known.words}
         if self.pii:
             persons = personal_data.People(self._identity, keep_paths=not rewrite_paths)

@@ -8,20 +8,24 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import re2
 
 from tracer.errors import ConfigError
+from tracer.redaction.gate import Called
 from tracer.redaction.rule_set import (
     CHECKS,
     RANK_GENERIC,
     RANK_NAMED,
     RANK_OWN,
     RANK_VENDORED,
+    Find,
     Rule,
     compiled,
 )
@@ -189,38 +193,163 @@ def _run_of(regex: str) -> str:
     return f"{signs}{{{min(int(count), _LONGEST_RUN)}}}" if runs else ""
 
 
-_GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*)"""  # as in a shell, or between the strings of a list
+_GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""  # as in a shell, or between the strings of a list
 _VALUE = r"""(?:"([^"\n\x00]{4,})"|'([^'\n\x00]{4,})'|([^\s"'`;|&<>()\x00]{4,}))"""
 _OPTION_PARTS = {" ": _GAP, "*": r"""["']?[^\s:="'\x00]*""", "~": r"[^\s\x00]+", "@": _VALUE}
+_LONG_OPTION = re.compile(r"(--[a-z0-9-]+) (.*)")
+_WHOLE = r""""%s([^"\n\x00]{4,})"|'%s([^'\n\x00]{4,})'"""  # an argument in quotes, of which the value is a part
+
+
+def _program_options() -> Iterator[tuple[str, list[str], str, list[str]]]:
+    """For each line of programs: whether they are rare, their names, a check, and the options it holds for.
+
+    What stands behind a bare word may be prose: more is asked of a value there.
+    """
+    for kind, listed in _data("programs").items():
+        for programs, options in listed.items():
+            marked = [option for option in options if option.startswith(("-", "/")) or "=" in option]
+            for check, chosen in (("password", marked), ("argument", [each for each in options if each not in marked])):
+                if chosen:
+                    yield kind, programs.split("|"), check, chosen
 
 
 def _programs() -> Iterator[Rule]:
-    """Options that take passwords. What stands behind a bare word may be prose: no word or name counts there."""
-    data = _data("programs")
-    for programs, options in (*data["programs"].items(), *data["rare"].items()):
-        for check, chosen in (
-            ("password", [option for option in options if option.startswith(("-", "/")) or "=" in option]),
-            ("argument", [option for option in options if not option.startswith(("-", "/")) and "=" not in option]),
-        ):
-            if chosen:
-                more = f"(?:{'|'.join(map(_option, chosen))})"
-                listed = programs.split("|")
-                names = "|".join(re.escape(name).replace("\\ ", "[ \\t]+") for name in listed)
-                yield Rule(
-                    id="password-option",
-                    rank=RANK_NAMED,
-                    regex=rf"""(?:^|\n-|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00`]*?[ \t"',])??{more}""",
-                    keywords=tuple(name.lower().encode() for name in listed),
-                    gate=f"(?:{names})" if programs in data["rare"] else "",
-                    check=CHECKS[check],
-                    more=rf"""[ \t"',]{more}""",
-                )
+    """Options that take passwords, as a shell is given them."""
+    for kind, listed, check, options in _program_options():
+        more = f"(?:{'|'.join(map(_option, options))})"
+        names = "|".join(re.escape(name).replace("\\ ", "[ \\t]+") for name in listed)
+        yield Rule(
+            id=_OPTION,
+            rank=RANK_NAMED,
+            regex=rf"""(?:^|\n-|[^\w.-])(?:{names})(?:\.exe)?[ \t"',](?:[^\n\x00`]*?[ \t"',])??{more}""",
+            keywords=tuple(name.lower().encode() for name in listed),
+            gate=f"(?:{names})" if kind == "rare" else "",
+            check=CHECKS[check],
+            more=rf"""[ \t"',]{more}""",
+        )
 
 
 def _option(option: str) -> str:
     if "@" not in option:
         return f"{re.escape(option)}(?:=|{_GAP}){_VALUE}"
-    return "".join(_OPTION_PARTS.get(sign) or re.escape(sign) for sign in option)
+    if (long := _LONG_OPTION.fullmatch(option)) is not None:
+        return f"{re.escape(long[1])}(?:=|{_GAP}){_argument(long[2])}"
+    before, blank, last = option.rpartition(" ")
+    return "".join(map(_part, before + blank)) + _argument(last)
+
+
+def _argument(written: str) -> str:
+    """The last argument of an option; where the value is its end only, it may stand in quotes as a whole."""
+    parts = "".join(map(_part, written))
+    if len(written) == 1 or not written.endswith("@"):
+        return parts
+    inside = "".join(map(_part, written[:-1].replace("*", "\0"))).replace("\0", r"""[^\s:="'\x00]*""")
+    return f"(?:{_WHOLE % (inside, inside)}|{parts})"
+
+
+def _part(sign: str) -> str:
+    return _OPTION_PARTS.get(sign) or re.escape(sign)
+
+
+_OPTION: Final = "password-option"
+_BETWEEN: Final = "\x1f"  # the arguments of a list, as they are looked at
+_LISTED_PARTS = {" ": _BETWEEN, "*": f"[^{_BETWEEN}:=]*", "~": f"[^{_BETWEEN}]+", "@": f"([^{_BETWEEN}]{{4,}})"}
+_BEGIN = re.compile("[ *~@=]")
+_STRING = re.compile(rb"""(?:"((?:[^"\\\n\0]|\\.)*)"|'((?:[^'\\\n\0]|\\.)*)')""")
+_NEXT_STRING = re.compile(rb"""\s{0,40}(?:,|\+\+?)\s{0,40}(?:\n[^\n"'\0]{0,80})?[\[({]?\s{0,40}(?=["'])""")
+_MOST_ARGUMENTS, _LONGEST_FOLDER, _NEAR = 200, 100, 2048
+ARGUMENTS: Final = "arguments"
+
+
+def argument_lists() -> str:
+    """The expression of a list of strings that begins with a program's name."""
+    names = {name.split(" ")[0] for _, listed, _, _ in _program_options() for name in listed}
+    return rf"""(?:["']|bin/)({"|".join(map(re.escape, sorted(names)))})["'],"""
+
+
+class Arguments:
+    """Finds what options take in lists of strings that are command lines: `["oc", "login", "-p", "..."]`."""
+
+    def __init__(self) -> None:
+        self._lists = compiled(argument_lists())
+
+    def finds(self, data: bytes, called: Called | None) -> Iterator[Find]:
+        """Every password in such a list."""
+        at, table = 0, _listed_options()
+        while (called is None or ARGUMENTS in called) and (match := self._lists.search(data, at)) is not None:
+            at = match.end() - 1
+            near = data[at : at + _NEAR].partition(b"]")[0]
+            entries = [each for each in table[match[1]] if any(sign in near for sign in each.signs)]
+            if entries:
+                # A folder may stand before the name.
+                before = max(match.start() - _LONGEST_FOLDER, 0)
+                first = max(data.rfind(sign, before, match.start() + 1) for sign in (b'"', b"'"))
+                yield from _in_list(data, first, entries)
+
+
+def _in_list(data: bytes, first: int, entries: Iterable[_Listed]) -> Iterator[Find]:
+    spans = _listed_strings(data, first) if first >= 0 else []
+    joined = _BETWEEN.encode().join(data[slice(*span)] for span in spans)
+    starts = list(accumulate((end - start + 1 for start, end in spans), initial=0))
+    for entry in entries:
+        if (program := entry.name.match(joined)) is not None:
+            for found in entry.options.finditer(joined, program.end()):
+                start, end = found.span(found.lastindex or 0)
+                which = bisect_right(starts, start) - 1
+                start, end = (place + spans[which][0] - starts[which] for place in (start, end))
+                if entry.check(data[start:end]):
+                    yield Find(start, end, RANK_NAMED, _OPTION, data[start:end])
+
+
+def _listed_strings(data: bytes, at: int) -> list[tuple[int, int]]:
+    """The ranges of the strings from a place on that follow one another."""
+    spans: list[tuple[int, int]] = []
+    while len(spans) < _MOST_ARGUMENTS and (string := _STRING.match(data, at)) is not None:
+        spans.append(string.span(string.lastindex or 0))
+        if (following := _NEXT_STRING.match(data, string.end())) is None:
+            break
+        at = following.end()
+    return spans
+
+
+class _Listed(NamedTuple):
+    signs: frozenset[bytes]  # one of them stands in each list that holds an option
+    name: re.Pattern[bytes]
+    options: re.Pattern[bytes]
+    check: Callable[[bytes], bool]
+
+
+@cache
+def _listed_options() -> Mapping[bytes, list[_Listed]]:
+    """What programs' names, and their options with a value, look like in a list, by the first word of the names."""
+    table: dict[bytes, list[_Listed]] = {}
+    for _, listed, check, options in _program_options():
+        chosen = re.compile(f"(?:{'|'.join(map(_listed_option, options))})".encode())
+        for each in listed:
+            first, _, others = each.partition(" ")
+            begins = [others.split(" ")[0]] if others else [_BEGIN.split(option)[0] for option in options]
+            signs = frozenset(
+                # A setting may stand within an argument.
+                f"{sign}{begin}".encode()
+                for begin in begins
+                for sign in ([""] if begin[:1].isalpha() else "\"'")
+            )
+            written = re.escape(each).replace("\\ ", _BETWEEN)
+            name = rf"(?:[^{_BETWEEN}]*[/\\])?{written}(?={_BETWEEN})"
+            entry = _Listed(signs, re.compile(name.encode()), chosen, CHECKS[check])
+            table.setdefault(first.encode(), []).append(entry)
+    return table
+
+
+def _listed_option(option: str) -> str:
+    if "@" not in option:
+        return f"(?<={_BETWEEN}){re.escape(option)}(?:=|{_BETWEEN}){_LISTED_PARTS['@']}"
+    parts = "".join(_LISTED_PARTS.get(sign) or re.escape(sign) for sign in option)
+    if _LONG_OPTION.match(option) is not None:
+        parts = parts.replace(_BETWEEN, f"(?:=|{_BETWEEN})", 1)
+    if not option.startswith(("-", "/")) and "=" in option:  # one of the settings in an argument
+        return f"(?<=[{_BETWEEN} ,;]){parts}".replace(f"([^{_BETWEEN}]", f"([^{_BETWEEN} ,;]")
+    return f"(?<={_BETWEEN}){parts}"
 
 
 def build_rules(extra: Mapping[str, str]) -> list[Rule]:

@@ -10,6 +10,7 @@ import base64
 import binascii
 import math
 import re
+import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,13 +67,24 @@ _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[
 _ALGORITHM = re.compile(rb"^[a-z]+\d{0,5}(?:-[a-z]+\d{0,5})+$")
 _LEAST_SIGNS = 6
 _LEAST_JUMBLED, _LETTERS_A_WORD, _FEWER_LETTERS = 4, 3, 2.5
+# Of `_odds`: a letter among 26, a sign that joins no words, where case changes (from, to; None: where a word begins).
+_BEGIN, _ODDS_OF_LETTER, _ODDS_OF_SIGN, _ODDS_OF_CODE = 26, 3.26, 1.0, 8.0
+_JOINS_WORDS = frozenset(b" _-./:0123456789")
+_ODDS_OF_CASE = {
+    (None, True): -0.2, (None, False): 0.2, (True, True): -0.55, (True, False): 1.3, (False, False): 0.3,
+    (False, True): -0.25,
+}  # fmt: skip
+# How sure it has to be: where an option, a setting or quotes tell that it is no code; beside a name in code.
+_IN_OPTION, _IN_SETTING, _IN_CODE = -2.0, 0.0, 4.0
+_VARIABLE = re.compile(rb"[$@%&][A-Za-z_]\w*%?$")
 _LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
 _LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY, _LONGEST_TOLD = 8, 5, 16, 400
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
 # A password's own name, as the last thing before its value: whatever the value looks like, it is one.
 _PASSWORD_NAME = re.compile(
     rb"(?:passw(?:or)?d|passwort|passphrase|passcode|(?:^|[^a-z])(?:pass|pwd|pw|psw|pword)"
-    rb"|(?:admin|db|ftp|ldap|mysql|root|smtp|user)(?:pass|pwd|pw)|(?-i:[a-z](?:Pass|Pwd|Pw))|pre-?shared-?key)"
+    rb"|(?:admin|auth|bind|cert|db|ftp|http|imap|key|ldap|local|login|mail|master|mysql|pg|pop3?|proxy|remote|root|sasl"
+    rb"|server|smtp|sql|ssh|store|user|vnc|vpn|wifi)_?(?:pass|pwd|pw)|(?-i:[a-z](?:Pass|Pwd|Pw))|pre-?shared-?key)"
     rb"(?:[^\w]{1,99}(?:parameter)?(?:value|string|plaintext))?[^\w]*$",
     re.IGNORECASE,
 )
@@ -118,7 +130,7 @@ def _template(value: bytes) -> bool:
     if _TEMPLATE.search(value) is None:
         return False
     rest = _FILLED_IN.sub(b"", value)
-    return len(rest) < _LEAST_BROKEN or not (_broken(rest) or _MIXED.search(rest))
+    return len(rest) < _LEAST_BROKEN or not (_broken(rest) or _MIXED.search(rest) or _scrambled(value, _IN_CODE))
 
 
 def _stand_in(value: bytes) -> bool:
@@ -152,6 +164,11 @@ def _shuffled(value: bytes) -> bool:
     return len(_OF_ONE_CLASS.findall(value)) * 2 >= len(value)
 
 
+def _shuffled_signs(value: bytes) -> bool:
+    """Letters, digits and other signs that change places more often than in code."""
+    return _digits(value) >= _LEAST_SHORT and len(_PIECE.findall(value)) * 5 >= len(value) * 2
+
+
 def _digits(value: bytes) -> int:
     return sum(48 <= byte <= 57 for byte in value)
 
@@ -182,6 +199,42 @@ def _drawn(value: bytes) -> bool:
     return changes >= len(value) // 4 and any(one and other for one, other in pairwise(cases))
 
 
+def _scrambled(value: bytes, least: float) -> bool:
+    """Letters, signs perhaps among them, that nobody made words of; `least`: how sure that has to be (see `_odds`)."""
+    rest = _FILLED_IN.sub(b"", value)
+    if len(rest) < _LEAST_BROKEN or len(set(rest)) < _LEAST_SIGNS or not rest.isascii() or _VARIABLE.match(value):
+        return False
+    return _odds(rest) > least + (_ODDS_OF_CODE if _CODE.search(rest) is not None or _PATH.match(rest) else 0)
+
+
+def _odds(value: bytes) -> float:
+    """How much likelier `value` was drawn sign by sign than made of words, as a natural logarithm.
+
+    By what letters stand side by side in words, and by where names change from small letters to large ones.
+    """
+    pairs, odds, before, small = _letter_pairs(), 0.0, _BEGIN, None
+    for byte in value.lower() if value.isupper() else value:
+        letter = (byte | 32) - 97
+        if not 0 <= letter < _BEGIN:
+            odds += 0 if byte in _JOINS_WORDS else _ODDS_OF_SIGN
+            before, small = _BEGIN, None
+            continue
+        is_small = byte > 96
+        if small and not is_small:
+            before = _BEGIN
+        odds += pairs[before * _BEGIN + letter] - _ODDS_OF_LETTER + _ODDS_OF_CASE[small, is_small]
+        before, small = letter, is_small
+    return odds
+
+
+@cache
+def _letter_pairs() -> tuple[int, ...]:
+    """How rarely each letter follows each one, and the beginning of a word; read with the first value it decides on."""
+    text = Path(__file__).with_name("rules").joinpath("letter_pairs.txt").read_text(encoding="ascii")
+    rows = dict(line.split(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    return tuple(int(digit) for before in f"{string.ascii_lowercase}^" for digit in rows[before])
+
+
 def _bearer(value: bytes) -> bool:
     """What follows the word bearer, and is no ordinary word after it."""
     if _template(value) or len(set(value)) < 3:
@@ -200,7 +253,7 @@ def _provider(value: bytes) -> bool:
 def _password(value: bytes) -> bool:
     """The password in a connection string; the words that explanations put there are none."""
     words = {b"password", b"passwd", b"pass", b"pwd", b"secret", b"token", b"pw", b"changeme", b"x-oauth-basic"}
-    return value.lower() not in words and not _template(value) and len(set(value)) > 1
+    return value.lower() not in words and not _template(value) and len(set(value.strip())) > 1
 
 
 def _basic(value: bytes) -> bool:
@@ -224,13 +277,16 @@ def _quoted(value: bytes) -> bool:
     return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and (_broken(value) or _MIXED.search(value) is not None))
 
 
-def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
+def _chosen(value: bytes, *, quoted: bool, setting: bool, least: float | None = None) -> bool:
     """A password that somebody made of words, beside a name that says so: no name of code, no text of a form.
 
     `quoted`: no code can stand in it; `setting`: what it is given to is a variable of the environment, whose values
-    are no code either.
+    are no code either; `least`: how sure it has to be that it was drawn, if not by these.
     """
-    value = _WITHOUT_END.sub(b"", value.strip(b"\"'"))
+    value = value.strip(b"\"'")
+    if _scrambled(value, least if least is not None else _IN_SETTING if quoted or setting else _IN_CODE):
+        return True
+    value = _WITHOUT_END.sub(b"", value)
     if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
         return False
     if _has_code_word(value):
@@ -317,7 +373,7 @@ def _set(value: bytes) -> bool:
 
 def _argument(value: bytes) -> bool:
     """What an option or a directive for a password is given, where no code is: as `_strong`, or words of one's own."""
-    if _strong(value):
+    if _strong(value) or _scrambled(value, _IN_OPTION):
         return True
     if _is_phrase(value, _MANY_WORDS):
         return True
@@ -367,6 +423,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "provider": _provider,
     "quoted": _quoted,
     "random": _random,
+    "scrambled": lambda value: _scrambled(value, _IN_SETTING) or _shuffled_signs(value),
     "set": _set,
     "strong": _strong,
     "told": _told,
@@ -558,8 +615,10 @@ class Rule:
         if not self._says_password(match, data, start):
             name = match.group(self._name) if self._name else before
             return quoted and _SECRET_NAME.search(name) is not None and _is_phrase(data[start:end], _MANY_WORDS)
-        setting = not quoted and before.rstrip()[-1:] in b"=:" and before.upper() == before
-        return _chosen(data[start:end], quoted=quoted, setting=setting)
+        capitals = before.upper() == before
+        setting = not quoted and capitals and before.rstrip()[-1:] in b"=:"
+        least = _IN_OPTION if capitals and (quoted or setting) else None
+        return _chosen(data[start:end], quoted=quoted, setting=setting, least=least)
 
     def _says_password(self, match: Any, data: bytes, start: int) -> bool:
         name = match.group(self._name) if self._name else data[match.start() : start]
@@ -606,7 +665,10 @@ def _length_of_password(value: bytes, first: int) -> int:
         if _NEXT_NAME.match(value, parted.end()) is not None:
             break
         piece = _PARTS_VALUES.split(value[parted.end() :], maxsplit=1)[0]
-        if _digits(piece) and _WORD_WITH_NUMBER.fullmatch(piece) is None:
+        # Words before it are the first part of a password of words, else it is the next value.
+        of_words = parted.start() == first and value[:first].isalpha()
+        drawn = _digits(piece) and (of_words or _WORD_WITH_NUMBER.fullmatch(piece) is None)
+        if drawn or _scrambled(piece, _IN_CODE):
             length = parted.end() + len(piece)
     return length
 

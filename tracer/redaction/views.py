@@ -29,10 +29,10 @@ _LETTER = (
     rb"|3(?:[0-3][0-7]%(o)s|[45][0-7]%(o)s{2}|6[0-4]%(o)s{3})"
 ) % {b"x": _ON, b"o": _ON_OCTAL}
 _CODE = rb"u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U000[0-9A-Fa-f]{5}|%s|x[0-9A-Fa-f]{2}|[0-3][0-7]{2}" % _LETTER
-# Before any other sign a backslash takes its meaning away: TeX, roff, Java's properties, shells.
-_JSON_ESCAPE = re.compile(rb"\\(?:%s|[befnrt!-/:-@\[-`{-~])" % _CODE)
+# Before any other sign, a blank too, a backslash takes its meaning away: TeX, roff, Java's properties, shells.
+_JSON_ESCAPE = re.compile(rb"\\(?:%s|[befnrt -/:-@\[-`{-~])" % _CODE)
 _CODE_ESCAPE = re.compile(rb"\\(?:%s)" % _CODE)
-_SIGN_ESCAPE = re.compile(rb"\\([!-/:-@\[-`{-~])")
+_SIGN_ESCAPE = re.compile(rb"\\([ -/:-@\[-`{-~])")
 _NUL_ESCAPE = re.compile(rb"\\(?:u0000|u\{0+\}|U0{8}|x00|000)")
 _SIGNS = (b'"', b"n", b"/", b"b", b"f", b"r", b"t", b"'", b"e")
 _JSON_LINE_END = re.compile(rb"\\(?:[nr]|(?:u\{?|U000)0*[aAdD]|x0[aAdD]|01[25])")
@@ -206,6 +206,11 @@ class Undone:
         after, and then the original shows it. What nobody sees does not count for the width of a line.
         """
         return self._line_end is None or self._line_end.search(self._whole) is not None
+
+    @property
+    def may_be_form(self) -> bool:
+        """Whether it may be a form's text that was escaped once more: its plus signs are read as blanks below."""
+        return self._escape is _URL_ESCAPE
 
     @cached_property
     def data(self) -> bytes:
@@ -467,7 +472,8 @@ _ENTITY: Final = rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 _TAG: Final = rb"<(?:/?[A-Za-z][^<>\n]{0,400}|!--[^<>\n]{0,400}--)>"
 _EXTRA: Final = rb"%[0-7][0-9A-Fa-f]"  # a lone byte of another kind is no text that rules read
 _ELEMENT: Final = (
-    rb"(?i)(?:pass|passw[a-z]+|pwd|secret|token|key|auth|salt)(?:\\*[\"'][^<>\n]{0,80})?>[^<>\n]{6,400}</|\svalue=\\"
+    rb"(?i)(?:pass|passw[a-z]+|pwd|secret|token|key|auth|salt)(?:\\*[\"'][^<>\n]{0,80})?>"
+    rb"(?:[^<>\n]{6,400}</|[^<>\n]{0,80}<value>)|\svalue=\\"
 )
 _TELLING = of_bytes(_ELEMENT)
 _MARKUP = re.compile(rb"%s|%s" % (_ENTITY, _TAG))
@@ -692,11 +698,13 @@ Layer = View | Undone | Runs
 
 def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[Layer]:
     """The ways to read `layer`: on the first level one for each dress, below that one for all, as dresses may mix."""
-    makers = (
+    makers: tuple[Callable[[bytes, Called | None], Undone | None], ...] = (
         (json_view, url_view, form_view, mail_view, control_view, markup_view, quoted_view)
         if first
         else (any_view, element_view, quoted_view)
     )
+    if isinstance(layer, Undone) and layer.may_be_form:
+        makers += (form_view,)
     data = layer.data
     for make in makers:
         view = make(data, called)

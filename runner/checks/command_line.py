@@ -174,13 +174,24 @@ def narrowed(command: str, files: Sequence[str], *, scripts: Mapping[str, str] |
     if call.runner.name == "go":
         wanted = [f"./{path.rpartition('/')[0]}" for path in wanted]
     rest_of = list(zip(call.words[call.begin :], call.spans[call.begin :], strict=True))
-    whole = next((span for word, span in rest_of if word in {"./...", "."}), None)
-    if not wanted or any(not (word or "x").startswith("-") for word, span in rest_of if span != whole):
+    whole = next((span for word, span in rest_of if word in {"./...", "."} or _holds(word or "", wanted)), None)
+    others = (word or "x" for word, span in rest_of if span != whole)
+    if not wanted or any(not word.startswith("-") and _OF_OPTION.search(word) is None for word in others):
         return None
     start, end = whole or (call.spans[-1][1], call.spans[-1][1])
     data = command.encode("utf-8", "surrogateescape")
     chosen = f"{'' if whole else ' '}{shlex.join(dict.fromkeys(wanted))}".encode("utf-8", "surrogateescape")
     return (data[:start] + chosen + data[end:]).decode("utf-8", "surrogateescape")
+
+
+# What an option is given and no path is: `-p no:cacheprovider`, `-n 2`, `-m "not slow"`.
+_OF_OPTION: Final = re.compile(r"^(?:[\d.]*\d|(?!.*::)[^/]*[:= ][^/]*)$")
+
+
+def _holds(word: str, paths: Sequence[str]) -> bool:
+    """Whether a word is a folder that holds all these."""
+    folder = word.removeprefix("./").rstrip("/")
+    return bool(folder) and all(path.startswith(f"{folder}/") for path in paths)
 
 
 @dataclass(eq=False)

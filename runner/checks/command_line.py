@@ -23,17 +23,6 @@ from runner.gate.languages import by_name
 from runner.gate.source import is_too_deep, parse
 
 PYTHON_STARTER: Final = Path(__file__).with_name("python_starter.py")
-REPORTS_LEFT: Final = (
-    "junit.xml",
-    "reports/*.xml",
-    "test-results/*.xml",
-    "build/test-results/*/*.xml",
-    "target/*-reports/*.xml",
-    "*/target/*-reports/*.xml",
-    "*/build/test-results/*/*.xml",
-)
-"""Where runners that take no such argument leave JUnit reports, in the working folder."""
-
 _REAL: Final = "--test with the runner alone, its exit code unchanged (pytest -q, npx jest, go test ./...)"
 _HIDDEN: Final[Mapping[str, str]] = {
     "PYTEST_ADDOPTS": "--junitxml={report}-pytest.xml -o junit_family=xunit1",
@@ -174,7 +163,11 @@ def narrowed(command: str, files: Sequence[str], *, scripts: Mapping[str, str] |
     if call.runner.name == "go":
         wanted = [f"./{path.rpartition('/')[0]}" for path in wanted]
     rest_of = list(zip(call.words[call.begin :], call.spans[call.begin :], strict=True))
-    whole = next((span for word, span in rest_of if word in {"./...", "."} or _holds(word or "", wanted)), None)
+    whole = None
+    for word, span in rest_of:
+        folder = (word or "/").removeprefix("./").rstrip("/")
+        if folder in {"...", "."} or all(path.startswith(f"{folder}/") for path in wanted):
+            whole = whole or span
     others = (word or "x" for word, span in rest_of if span != whole)
     if not wanted or any(not word.startswith("-") and _OF_OPTION.search(word) is None for word in others):
         return None
@@ -186,12 +179,6 @@ def narrowed(command: str, files: Sequence[str], *, scripts: Mapping[str, str] |
 
 # What an option is given and no path is: `-p no:cacheprovider`, `-n 2`, `-m "not slow"`.
 _OF_OPTION: Final = re.compile(r"^(?:[\d.]*\d|(?!.*::)[^/]*[:= ][^/]*)$")
-
-
-def _holds(word: str, paths: Sequence[str]) -> bool:
-    """Whether a word is a folder that holds all these."""
-    folder = word.removeprefix("./").rstrip("/")
-    return bool(folder) and all(path.startswith(f"{folder}/") for path in paths)
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.checks.command_line import REPORTS_LEFT, plan_launch
+from runner.checks.command_line import plan_launch
 from runner.checks.report_formats import read_reports, shown_output
 from runner.checks.reports import CommandRun
 from runner.processes.command import ProcessResult
@@ -24,6 +24,17 @@ _TAIL = 8192
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[ProcessResult]]
 """Runs words in an environment, to the end or a limit; keeps `KEEP_BYTES` of the output."""
+
+# Where runners that take no such argument leave JUnit reports, in the working folder.
+_REPORTS_LEFT = (
+    "junit.xml",
+    "reports/*.xml",
+    "test-results/*.xml",
+    "build/test-results/*/*.xml",
+    "target/*-reports/*.xml",
+    "*/target/*-reports/*.xml",
+    "*/build/test-results/*/*.xml",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +83,7 @@ def scripts_of(tree: Path, package: bytes | None = None) -> dict[str, str]:
 def _left(tree: Path) -> dict[Path, int]:
     """The reports that lie in the tree, and when they were written."""
     found = {}
-    for pattern in REPORTS_LEFT:
+    for pattern in _REPORTS_LEFT:
         for path in tree.glob(pattern):
             try:
                 found[path] = path.lstat().st_mtime_ns

@@ -206,7 +206,6 @@ class Trials:
     ) -> SuiteEvidence:
         """What comes out where the change and the tests that it mended are tried with other conditions and values."""
         paths = sorted({path for case in mended for path, _ in place_of(case, tests)})
-        kept = [case for case in was.report.tests if case.outcome == "passed"]
         usual_s = was.duration_s
         scripts = await asyncio.to_thread(scripts_of, self._source.folder)
         narrow = narrowed(evidence.command, [path for path in paths if is_test_file(path)], scripts=scripts)
@@ -248,7 +247,6 @@ class Trials:
                 tried = await try_out(
                     own,
                     mended,
-                    kept=kept,
                     was=was,
                     tests=tests,
                     request=request,

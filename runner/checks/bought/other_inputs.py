@@ -50,30 +50,6 @@ _Turn = tuple[int, str, int | None]  # which other values, in which role, and of
 Try = Callable[..., Awaitable[Ends]]  # of files, and the names of tests where they are others
 
 
-async def _with_and_without(
-    told: Retold, held: Held | None, given: _Turn, ends: Try, base: tuple[SpoiltCopy, Run]
-) -> tuple[Ends, CommandRun] | None:
-    """How tests end in a turn, with the change and before it; None where that cannot be told.
-
-    Those of `held` are tried in the same runs, unless their values break the build.
-    """
-    turn, role, only = given
-    others = held.told if held is not None and (role, only) == ("input", None) else None
-    varied = {*told.varied}
-    while True:
-        files = told.files_with(role, turn, only=only, beside=others)
-        now = await ends(files, {*told.spans, *(others.spans if others is not None else ())})
-        if others is None or any(now.get(name, "gone") != "gone" for name in varied):
-            break
-        others = None
-    if not now or not base[0].plant(told.files_with(role, turn, told.files, only=only, beside=others) or files or {}):
-        return None
-    ran = await base[1]()
-    if held is not None and others is not None:
-        held.note(turn, now, ran)
-    return now, ran
-
-
 async def as_before(
     told: Retold,
     product: Sequence[ChangedFile],
@@ -81,12 +57,11 @@ async def as_before(
     base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
     was: CommandRun | None,
     *,
-    held: Held | None = None,
     fresh: bool = False,
 ) -> Tried:
     """Whether the change does what the code did before for all inputs but the tests'.
 
-    `held`: tests that are tried in the same runs. `fresh`: there was no such code, and `base` has stubs in its place.
+    `fresh`: there was no such code, and `base` has stubs in its place.
     """
     added = [line for file in product for line in added_in(file)]
     if not any(_LIMITED.search(line) for line in added) or told.files_with("input", 0) is None:
@@ -103,9 +78,10 @@ async def as_before(
             varied, direct = {*told.varied}, {*told.direct}
             if varied <= seen.differ and not table and (only is not None or not constant & varied):
                 continue  # it would tell nothing new
-            if (both := await _with_and_without(told, held, (turn, role, only), ends, (before, run))) is None:
+            now = await ends(files)
+            if not now or not before.plant(told.files_with(role, turn, told.files, only=only) or files):
                 break  # the time is over
-            now, ran = both
+            ran = await run()
             # Where a turn leaves a test as it is, it tells nothing of it.
             if only is None:
                 constant = {name for name in constant & direct if name not in varied or now[name] == "passed"}
@@ -208,44 +184,6 @@ class _Seen:
     def as_before(self) -> set[str]:
         """Those that ended as before often enough."""
         return {name for name, turns in self.alike.items() if len(turns) >= _ENOUGH}
-
-
-class Held:
-    """Tests that pass before and after the change: how often each breaks for other values, and the turns to come."""
-
-    def __init__(self, told: Retold) -> None:
-        self.told = told
-        self.broke = Counter[str]()
-        self.turns = [0, 1, 2]
-
-    def note(self, turn: int, now: Ends, ran: CommandRun) -> None:
-        """Take in how those that were varied end before and with the change."""
-        if not self.told.apart:
-            self.turns.remove(turn)
-            self.broke.update(name for name in self.failing(now) if told_of(name, ran) == "passed")
-
-    def failing(self, now: Ends) -> set[str]:
-        """Those that were varied and fail now."""
-        return {name for name in self.told.varied if now.get(name, "gone") not in {"passed", "gone"}}
-
-
-async def broken(held: Held, ends: Try, base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]]) -> Tried:
-    """Whether tests that pass before and after the change do so for their own values only."""
-    told = held.told
-    if told.files_with("input", 0) is None:
-        return Tried()
-    async with base() as (root, run):
-        before = SpoiltCopy(root, told.files)
-        while held.turns and len(held.turns) + max(held.broke.values(), default=0) >= _ENOUGH:
-            turn = held.turns[0]
-            now = await ends(told.files_with("input", turn), told.spans)
-            if not now or not before.plant(told.files_with("input", turn, told.files) or {}):
-                break
-            held.note(turn, now, await run())
-    if worse := sorted(name for name, times in held.broke.items() if times >= _ENOUGH):
-        what = f"breaks for other values what {', '.join(worse)} demands"
-        return Tried(asks=(at("bought", what, suggestion="leave what worked before as it was"),))
-    return Tried()
 
 
 def _fixed(constant: Collection[str]) -> Iterator[Place]:

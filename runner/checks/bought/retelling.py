@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import tree_sitter
 
@@ -224,7 +224,6 @@ class Retold:
         self.spans: dict[str, list[tuple[str, bytes]]] = {}
         self.varied: set[str] = set()
         self.direct: set[str] = set()
-        self.apart: set[str] = set()
         self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
         self.asked = asked
         self.product = product
@@ -251,46 +250,16 @@ class Retold:
                 yield one.name
 
     def files_with(
-        self,
-        role: str,
-        turn: int,
-        files: Mapping[str, bytes] | None = None,
-        *,
-        only: int | None = None,
-        beside: Retold | None = None,
+        self, role: str, turn: int, files: Mapping[str, bytes] | None = None, *, only: int | None = None
     ) -> dict[str, bytes] | None:
         """The files (by default as they are now) with other values in this role, or for `only` one of each test.
 
         `varied` are then the tests with any; `direct` those whose own lines give a value to what was changed. Where a
-        test's own lines give none, its table or its helper does. The tests of `beside` are varied in the same files, by
-        their own lines; those of which others' lines would have to change are `apart` then.
+        test's own lines give none, its table or its helper does.
         """
-        files = self.now if files is None else files
         edits: dict[str, set[Edit]] = {}
-        for path, edit in (one for found in self._edits(role, turn, files, only).values() for one in found):
-            edits.setdefault(path, set()).add(edit)
-        if beside is not None and edits:
-            others = beside._edits(role, turn, files, None)  # noqa: SLF001  (of the same class)
-            own = self._ranges(self.spans, files)
-            for name, found in others.items():
-                theirs = beside._ranges([name], files)  # noqa: SLF001
-                if any(_lies_in(path, edit, own) or not _lies_in(path, edit, theirs) for path, edit in found):
-                    beside.apart.add(name)
-                    continue
-                for path, edit in found:
-                    edits.setdefault(path, set()).add(edit)
-        return {path: edited(files[path], found) for path, found in edits.items()} or None
-
-    def _ranges(self, names: Iterable[str], files: Mapping[str, bytes]) -> list[tuple[str, int, int]]:
-        found = ((path, files[path].find(own), own) for name in names for path, own in self.spans[name])
-        return [(path, start, start + len(own)) for path, start, own in found]
-
-    def _edits(
-        self, role: str, turn: int, files: Mapping[str, bytes], only: int | None
-    ) -> dict[str, set[tuple[str, Edit]]]:
-        """What to change for each test."""
-        edits: dict[str, set[tuple[str, Edit]]] = {}
-        self.varied, self.direct, self.apart = set(), set(), set()
+        files = self.now if files is None else files
+        self.varied, self.direct = set(), set()
         for name, places in self.spans.items():
             for path, own in places:
                 source, start = open_source(path, files[path]), files[path].find(own)
@@ -322,8 +291,8 @@ class Retold:
                     found = {edit for edit in found if values.index(_within(files[path], edit)) == only}
                 if found:
                     self.varied.add(name)
-                    edits.setdefault(name, set()).update((path, edit) for edit in found)
-        return edits
+                    edits[path] = edits.get(path, set()) | found
+        return {path: edited(files[path], found) for path, found in edits.items()} or None
 
     def expected_by(self, name: str) -> Iterator[str]:
         """The values that a test's own lines expect, as they are written."""
@@ -375,10 +344,6 @@ def _renamed(text: str, kept: set[str]) -> str:
     return _WORDS.sub(
         lambda word: word[0] if {word[0], word[0].lower()} & kept else word[0][:-1] + swapped(word[0][-1]), text
     )
-
-
-def _lies_in(path: str, edit: Edit, ranges: Iterable[tuple[str, int, int]]) -> bool:
-    return any(path == where and start <= edit[0] < end for where, start, end in ranges)
 
 
 def _within(text: bytes, edit: Edit) -> str:

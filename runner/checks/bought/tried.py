@@ -17,14 +17,12 @@ from runner.checks.bought.deciding import unnamed
 from runner.checks.bought.other_inputs import (
     GREEN,
     Ends,
-    Held,
     Run,
     Tried,
     Try,
     added_in,
     as_before,
     breaks,
-    broken,
     unmoved,
 )
 from runner.checks.bought.requested import without_examples, words_in_code
@@ -45,7 +43,6 @@ async def try_out(
     product: Sequence[ChangedFile],
     mended: Sequence[CaseResult],
     *,
-    kept: Sequence[CaseResult] = (),
     was: CommandRun | None = None,
     tests: Mapping[str, str],
     request: str,
@@ -56,7 +53,7 @@ async def try_out(
 ) -> Tried:
     """Turn conditions of the change round, retell tests that failed before; `base` opens a copy without the change.
 
-    `kept` are tests that passed before and pass now, `was` is the run before. `elsewhere` tells which of some values
+    `was` is the run before. `elsewhere` tells which of some values
     the unchanged files of the project name.
 
     Raises:
@@ -64,8 +61,6 @@ async def try_out(
 
     """
     told = Retold(mended, tests, product, asked=request)
-    beside = {path: text for path, text in tests.items() if path in told.files}
-    held = Held(Retold(kept, beside, product, asked=request))
     changed, ends, turned = _trying(told, product, copy, until, names={case.id for case in mended})
     given = "\n".join(text.decode("utf-8", "replace") for text in told.files.values()) or "\n".join(tests.values())
     spots = spots_of(product, request=request, tests=given)
@@ -77,9 +72,8 @@ async def try_out(
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state(states, turned),
-            lambda: as_before(told, product, ends, base, was, held=held),
+            lambda: as_before(told, product, ends, base, was),
             lambda: unmoved(told, ends),
-            lambda: broken(held, ends, base),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
             lambda: _by_object(product, request, given, copy[0], turned),
         )

@@ -2,7 +2,7 @@
 
 The gate finds nothing itself: RE2 does, with the patterns that were called. It may call one too many, never one too
 few, so what is found is the same with it and without it. Without it means `called` returning None: before enough text
-came to be worth its 0.5 s of compiling (in a thread, without the interpreter's lock), where the engine is not
+came to be worth its 2.9 s of compiling (in a thread, without the interpreter's lock), where the engine is not
 installed, and for the few texts on which the two engines read a pattern differently.
 
 A pattern without a literal is followed from byte to byte: a dozen of them take five times as long as all others
@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-# What RE2 alone takes 0.4 s for: from here on, compiling pays.
+# What RE2 alone takes long for: from here on, compiling pays.
 _WORTH: Final = 4_000_000
 # `\S` differs on a vertical tab, and letters in either case on the two that fold into ASCII (K and long s).
 _READ_DIFFERENTLY: Final = r"\x0b|\xe2\x84\xaa|\xc5\xbf"

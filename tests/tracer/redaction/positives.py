@@ -94,7 +94,9 @@ def _made(rule: Rule, seed: int) -> Positive:
     tree = _tree(rule.regex)
     which = rule.keywords[0] if rule.rank > 2 else ""  # several rules that go by a name share one
     above = _ABOVE.search(rule.regex)  # of a block: else what is a secret below one line is filler below another
-    draw = random.Random(f"{rule.id}/{which}{seed}{above[1] if above else ''}")
+    # Nor is what a program's option is given part of what its bare words are given, which have a rule of their own.
+    bare = "bare" if rule.check is CHECKS["argument"] and rule.id == "password-option" else ""
+    draw = random.Random(f"{rule.id}/{which}{seed}{above[1] if above else ''}{bare}")
     for _ in range(_TRIES):
         text = _named("".join(_text(tree, draw)), rule)
         if not text.isascii():  # labels in all languages have their test; in base64 such letters are not always decoded

@@ -1,8 +1,8 @@
 """What checking by tests costs beside the bare suite: a warm git repository of 10,000 files, one file changed.
 
 Run: `python -m benchmarks.checks [files]`. Limit: 1.3 times the suite's own time plus 1 s, without faults (Q11). Shown
-besides, without a limit: the run on the base, once for a task, a change of tests, which takes runs A and B, and a fix
-of a test that failed, which is tried with other values.
+besides, without a limit: the run on the base, once for a task, a change of tests, which takes runs A and B, a fix of
+a test that failed, which is tried with other values, and one that compares with a value, tried without it as well.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ _ROUNDS = 3
 _SUITE = 60
 _MORE_S = 1.0
 _COMMAND = f"{sys.executable} -m pytest -q -p no:cacheprovider tests"
+_FIXES = {
+    "mended": "found // 2 if found >= 100 else found",
+    "compares": "found // 2 if found == 100 or found > 100 else found",
+}
 _TEST = """\
 import time
 from shop.part{0} import total
@@ -61,7 +65,7 @@ def _bare(folder: Path) -> None:
 async def _measured(folder: Path) -> dict[str, list[float]]:
     state = folder / ".pm-orchestrator"
     workspace = open_workspace(folder, state_dir=state, blobs=DirectoryBlobs(state / "blobs"))
-    found: dict[str, list[float]] = {"bare": [], "base": [], "change": [], "tests": [], "mended": []}
+    found: dict[str, list[float]] = {"bare": [], "base": [], "change": [], "tests": [], **{name: [] for name in _FIXES}}
     command = PlannedCommand(kind="test", command=_COMMAND, origin="given")
     for number in range(_ROUNDS):
         started = time.perf_counter()
@@ -83,19 +87,20 @@ async def _measured(folder: Path) -> dict[str, list[float]]:
             with (folder / "tests/test_part2.py").open("a") as test:
                 test.write(f"    # round {number}\n")
         await trials.close()
-        found["mended"].append(await _mended(folder, workspace, state, number))
+        for name, fix in _FIXES.items():
+            found[name].append(await _mended(folder, workspace, state, f"{name}-{number}", fix))
     return found
 
 
-async def _mended(folder: Path, workspace: Workspace, state: Path, number: int) -> float:
+async def _mended(folder: Path, workspace: Workspace, state: Path, label: str, fix: str) -> float:
     """The same for a fix of a test that fails: sums of 100 and more are halved."""
     test, part = folder / "tests/test_part3.py", folder / "shop/part3.py"
     test.write_text(_TEST.format(3).replace("total([1, 2]) == 3", "total([100, 200]) == 150, total([100, 200])"))
     part.write_text("def total(values):\n    return sum(values)\n")
     trials = task_trials(workspace, checks=CheckChoice({}), state_dir=state, task_id="task-002")
-    base = await workspace.baseline(f"mended-{number}/0")
+    base = await workspace.baseline(f"{label}/0")
     await trials.before(_COMMAND, base, limit_s=600)
-    part.write_text("def total(values):\n    found = sum(values)\n    return found // 2 if found >= 100 else found\n")
+    part.write_text(f"def total(values):\n    found = sum(values)\n    return {fix}\n")
     files = (await workspace.changes(base)).files
     command = PlannedCommand(kind="test", command=_COMMAND, origin="given")
     started = time.perf_counter()
@@ -122,6 +127,7 @@ def main(files: int = 10_000) -> None:
         ("base", "the run on the base"),
         ("tests", "a change of tests"),
         ("mended", "a fix of a failing test"),
+        ("compares", "one that compares with a value"),
     ):
         target = 1.3 if name == "change" else None
         note = f"{found[name]:.2f} s, {found[name] - bare:+.2f} s"

@@ -33,7 +33,7 @@ USUAL_LINKS = ("node_modules", ".venv", "venv", "vendor", ".bundle", ".yarn", "e
 _WRITTEN = (".cache", ".vite", ".vite-temp")
 _MOST_COPIED = 200 << 20
 _MOST_KEPT = 8 << 20  # bytes of a file, in memory, for it to be put back
-_MOST_IDLE, _LARGEST_IDLE = 2, 1 << 30  # copies, and bytes of one: $TMPDIR may be memory
+_LARGEST_IDLE = 1 << 30  # bytes: $TMPDIR may be memory
 _PREFIX = "pm-check-"
 _FOLDER = Path("control") / "copies"
 _OWN_PATHS = (".pth", "_finder.py", "direct_url.json")
@@ -243,7 +243,7 @@ class Copies:
             except OSError as error:
                 raise NoCleanCopyError(f"no clean copy can be made: {error.strerror or error}") from error
             yield copy
-            if copy.mounted and copy.size <= _LARGEST_IDLE and len(self._idle) < _MOST_IDLE:
+            if copy.mounted and copy.size <= _LARGEST_IDLE and not self._idle:
                 self._idle.append(_Idle(state, copy, stack.pop_all()))
 
     async def _given_back(self, state: str, stack: AsyncExitStack) -> CleanCopy | None:

@@ -198,43 +198,54 @@ def _strength(ends: Sequence[tuple[Mutant, bool | None]], targets: Sequence[Targ
 
 
 class SpoiltCopy:
-    """A private copy and what is put into it for a time. `texts` are its files as they are without that."""
+    """A private copy and what is put into it for a time. `texts` are its files without that; None: there is none."""
 
-    def __init__(self, root: Path, texts: Mapping[str, bytes]) -> None:
+    def __init__(self, root: Path, texts: Mapping[str, bytes | None]) -> None:
         self._root = root.resolve()
         self._texts = texts
-        self._faulty: list[str] = []
+        self._modes: dict[str, int] = {}
         self._stamp = now_epoch_ms() // 1000
 
-    def plant(self, changed: Mapping[str, bytes]) -> bool:
+    def plant(self, changed: Mapping[str, bytes | None]) -> bool:
         """Give these files other content; False where the copy does not hold one as `texts` has it."""
         self.restore()
+        modes: dict[str, int] = {}
         for name in changed:
             path = self._root / name
             if path.is_symlink() or not path.resolve().is_relative_to(self._root):
                 return False
             try:
+                modes[name] = path.stat().st_mode & 0o7777
                 if path.read_bytes() != self._texts[name]:
+                    return False
+            except FileNotFoundError:
+                modes[name] = 0o644
+                if self._texts[name] is not None:
                     return False
             except OSError:
                 return False
-        self._faulty = list(changed)
+        self._modes = modes
         for name, text in changed.items():
-            self._write(self._root / name, text)
+            self._write(name, text)
         return True
 
     def restore(self) -> None:
         """All is as it was."""
-        for name in self._faulty:
-            self._write(self._root / name, self._texts[name])
-        self._faulty = []
+        for name in self._modes:
+            self._write(name, self._texts[name])
+        self._modes = {}
 
-    def _write(self, path: Path, text: bytes) -> None:
+    def _write(self, name: str, text: bytes | None) -> None:
         """Replaced, not written through: the copy may share files with another by hard links."""
-        mode = path.stat().st_mode
+        path = self._root / name
+        if text is None:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        there = int(path.stat().st_mtime) if path.exists() else 0
         aside = path.with_name(f".{path.name}.pm-fault")
         aside.write_bytes(text)
-        aside.chmod(mode & 0o7777)
-        self._stamp = max(self._stamp, now_epoch_ms() // 1000, int(path.stat().st_mtime)) + 1
+        aside.chmod(self._modes[name])
+        self._stamp = max(self._stamp, now_epoch_ms() // 1000, there) + 1
         os.utime(aside, (self._stamp, self._stamp))
         aside.replace(path)

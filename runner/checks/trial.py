@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from runner.checks.bought.by_sight import answers_held, concerns, examples_held, redefined, replaces_things
-from runner.checks.bought.other_inputs import Run
 from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested
-from runner.checks.bought.tried import try_out, try_own
+from runner.checks.bought.tried import Run, try_out, try_own
 from runner.checks.bought.variants import as_it_was, handed_back, is_known, stubs_of
 from runner.checks.clean_copy import (
     CleanCopy,
@@ -222,22 +220,14 @@ class Trials:
 
             return copy.tree, run
 
-        @asynccontextmanager
-        async def opened() -> AsyncIterator[tuple[Path, Run]]:
-            async with self._copies.opened(base, changed=files) as copy:
-                yield running(copy)
-
         if policy in MAY_CHANGE:
             tests = {**tests, **{one.path: (one.after or b"").decode("utf-8", "replace") for one in found.tests}}
         keep = (*found.product, *((*found.new_tests, *found.tests) if policy in MAY_CHANGE else ()))
         try:
             async with self._copies.opened(base, changed=files, keep=keep, written=found.written) as copy:
                 inner = {one.path for one in found.inner}
-                own = [
-                    one._replace(after=found.written.get(one.path, one.after))
-                    for one in found.product
-                    if one.path in inner or one.path not in found.written
-                ]
+                whole = [one._replace(after=found.written.get(one.path, one.after)) for one in found.product]
+                own = [one for one in whole if one.path in inner or one.path not in found.written]
                 if (
                     found.new_tests
                     and policy not in MAY_CHANGE
@@ -251,7 +241,7 @@ class Trials:
                     tests=tests,
                     request=request,
                     copy=running(copy),
-                    base=opened,
+                    whole=whole,
                     until=until,
                     elsewhere=lambda values: asyncio.to_thread(named_in, self._source.folder, values, files),
                 )
@@ -299,12 +289,7 @@ class Trials:
         def running(copy: CleanCopy) -> tuple[Path, Run]:
             return copy.tree, lambda: self._run(narrow or evidence.command, copy, max(1.0, until - monotonic()))
 
-        @asynccontextmanager
-        async def opened() -> AsyncIterator[tuple[Path, Run]]:
-            kept = files if fresh else [file for file in files if file not in found.product]
-            async with self._copies.opened(base, changed=files, keep=kept, written=stubs) as copy:
-                yield running(copy)
-
+        whole = [one._replace(before=stubs.get(one.path, one.after)) if fresh else one for one in found.product]
         try:
             async with self._copies.opened(base, changed=files, keep=files) as copy:
                 tried = await try_own(
@@ -313,7 +298,7 @@ class Trials:
                     tests=texts,
                     request=request,
                     copy=running(copy),
-                    base=opened,
+                    whole=whole,
                     fresh=fresh,
                     alone=not evidence.restated,
                     until=until,

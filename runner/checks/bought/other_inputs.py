@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import NamedTuple
 
 from runner.checks.bought.by_sight import bare_values, values_of
@@ -18,7 +16,6 @@ from runner.checks.bought.retelling import Retold
 from runner.checks.bought.variants import listed, stubs_of
 from runner.checks.harness import is_named
 from runner.checks.reports import CommandRun, failed_at, told_of
-from runner.checks.strength import SpoiltCopy
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.line_map import line_map
 
@@ -34,7 +31,6 @@ _LIMITED = re.compile(
     r"|replace)"
 )
 _CHOICE = re.compile(r"\b(?:if|unless|switch|case|when|match)\b|\s[<>?]=?\s|&&|\|\|")
-Run = Callable[[], Awaitable[CommandRun]]
 
 
 class Tried(NamedTuple):
@@ -54,44 +50,43 @@ async def as_before(
     told: Retold,
     product: Sequence[ChangedFile],
     ends: Try,
-    base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
+    run_before: Callable[[Mapping[str, bytes]], Awaitable[CommandRun | None]],
     was: CommandRun | None,
     *,
     fresh: bool = False,
 ) -> Tried:
     """Whether the change does what the code did before for all inputs but the tests'.
 
-    `fresh`: there was no such code, and `base` has stubs in its place.
+    `run_before` runs the code before with these files of tests, where the time allows. `fresh`: there was no such code,
+    and stubs are in its place.
     """
     added = [line for file in product for line in added_in(file)]
     if not any(_LIMITED.search(line) for line in added) or told.files_with("input", 0) is None:
         return Tried()
     seen, constant, tried = _Seen(), set(told.spans), Counter[str]()
     then, table = (seen, () if fresh else product, ends), listed(product, told.files.values())
-    async with base() as (root, run):
-        before = SpoiltCopy(root, told.files)
-        for turn, role, only in _TURNS:
-            if only is not None and not any(seen.told[name] < _ENOUGH for name in set(tried) - seen.differ):
-                break
-            if not (files := told.files_with(role, turn, only=only)):
-                continue
-            varied, direct = {*told.varied}, {*told.direct}
-            if varied <= seen.differ and not table and (only is not None or not constant & varied):
-                continue  # it would tell nothing new
-            now = await ends(files)
-            if not now or not before.plant(told.files_with(role, turn, told.files, only=only) or files):
-                break  # the time is over
-            ran = await run()
-            # Where a turn leaves a test as it is, it tells nothing of it.
-            if only is None:
-                constant = {name for name in constant & direct if name not in varied or now[name] == "passed"}
-                tried.update(varied)
-            for name in varied:
-                ended = told_of(name, ran)
-                # It failed as ever, before the other value, which is no input: that tells nothing.
-                unreached = _NO_INPUT.match(now[name]) and was is not None and ended == told_of(name, was)
-                if not unreached and _at_same_place(name, was, ran, told.files):
-                    seen.note(name, ended, now[name], files)
+    for turn, role, only in _TURNS:
+        if only is not None and not any(seen.told[name] < _ENOUGH for name in set(tried) - seen.differ):
+            break
+        if not (files := told.files_with(role, turn, only=only)):
+            continue
+        varied, direct = {*told.varied}, {*told.direct}
+        if varied <= seen.differ and not table and (only is not None or not constant & varied):
+            continue  # it would tell nothing new
+        now = await ends(files)
+        ran = await run_before(told.files_with(role, turn, told.files, only=only) or files) if now else None
+        if ran is None:
+            break  # the time is over
+        # Where a turn leaves a test as it is, it tells nothing of it.
+        if only is None:
+            constant = {name for name in constant & direct if name not in varied or now[name] == "passed"}
+            tried.update(varied)
+        for name in varied:
+            ended = told_of(name, ran)
+            # It failed as ever, before the other value, which is no input: that tells nothing.
+            unreached = _NO_INPUT.match(now[name]) and was is not None and ended == told_of(name, was)
+            if not unreached and _at_same_place(name, was, ran, told.files):
+                seen.note(name, ended, now[name], files)
     if table and (half := await _telling(seen.as_before() & seen.differ, *then)):
         what = f"does as before for inputs of {', '.join(sorted(half))} that the change does not list"
         return Tried(asks=(at("bought", what, path=table[0], line=table[1], suggestion=_EXAMPLES_ONLY),))

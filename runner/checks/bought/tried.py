@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from runner.checks.bought.by_sight import CALLED, is_word_of
@@ -17,9 +16,7 @@ from runner.checks.bought.deciding import unnamed
 from runner.checks.bought.other_inputs import (
     GREEN,
     Ends,
-    Run,
     Tried,
-    Try,
     added_in,
     as_before,
     breaks,
@@ -47,21 +44,22 @@ async def try_out(
     tests: Mapping[str, str],
     request: str,
     copy: tuple[Path, Run],
-    base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
+    whole: Sequence[ChangedFile],
     until: float,
     elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
 ) -> Tried:
-    """Turn conditions of the change round, retell tests that failed before; `base` opens a copy without the change.
+    """Turn conditions of the change round, and retell tests that failed before, with the change and without it.
 
-    `was` is the run before. `elsewhere` tells which of some values
-    the unchanged files of the project name.
+    `whole` is all of the product that changed, as it stands in the copy and as it was; `product` what of it is tried.
+    `was` is the run before. `elsewhere` tells which of some values the unchanged files of the project name.
 
     Raises:
         OSError: a copy cannot be written.
 
     """
     told = Retold(mended, tests, product, asked=request)
-    changed, ends, turned = _trying(told, product, copy, until, names={case.id for case in mended})
+    trying = _Trying(told, whole, copy, until, names={case.id for case in mended})
+    ends, turned = trying.ends, trying.turned
     given = "\n".join(text.decode("utf-8", "replace") for text in told.files.values()) or "\n".join(tests.values())
     spots = spots_of(product, request=request, tests=given)
     states = [spot for spot in spots if spot.kind == "state"]
@@ -72,7 +70,7 @@ async def try_out(
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state(states, turned),
-            lambda: as_before(told, product, ends, base, was),
+            lambda: as_before(told, product, ends, trying.run_before, was),
             lambda: unmoved(told, ends),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
             lambda: _by_object(product, request, given, copy[0], turned),
@@ -83,7 +81,7 @@ async def try_out(
                 return found
         return Tried(asks=own)
     finally:
-        changed.restore()
+        trying.restore()
 
 
 _MAY_REFUSE = 3  # the others only ask
@@ -96,7 +94,7 @@ async def try_own(
     tests: Mapping[str, str],
     request: str,
     copy: tuple[Path, Run],
-    base: Callable[[], AbstractAsyncContextManager[tuple[Path, Run]]],
+    whole: Sequence[ChangedFile],
     fresh: bool,
     until: float,
     elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
@@ -104,8 +102,9 @@ async def try_own(
 ) -> tuple[Place, ...]:
     """What a person is to judge of tests that a task added for itself: `own` pass with the change alone.
 
-    `fresh`: what was changed was not there before, and `base` has stubs in its place. `alone`: no test that was there
-    is among them. Values that these tests name may be what was asked for, so that they refuse nothing.
+    `whole` is what was changed as it stands in the copy and as it was; `fresh`: it was not there before, and stubs are
+    what it was. `alone`: no test that was there is among them. Values that these tests name may be what was asked for,
+    so that they refuse nothing.
 
     Raises:
         OSError: a copy cannot be written.
@@ -114,14 +113,15 @@ async def try_own(
     told = Retold(own, tests, product, asked=request)
     if not told.spans:
         return ()
-    changed, ends, turned = _trying(told, product, copy, until)
+    trying = _Trying(told, whole, copy, until)
+    ends, turned = trying.ends, trying.turned
     states = [spot for spot in spots_of(product, request=request, tests="") if spot.kind == "state"]
     try:
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state(states, turned),
             lambda: _unrun(product, ends, request=request, tests=tests.values()),
-            lambda: as_before(told, product, ends, base, None, fresh=fresh),
+            lambda: as_before(told, product, ends, trying.run_before, None, fresh=fresh),
             lambda: unmoved(told, ends),
             lambda: _by_object(product, request, "\n".join(tests.values()), copy[0], turned),
         )
@@ -132,36 +132,46 @@ async def try_own(
         given = "\n".join(tests.values())
         return await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends, alone=alone)
     finally:
-        changed.restore()
+        trying.restore()
 
 
-def _trying(
-    told: Retold,
-    product: Sequence[ChangedFile],
-    copy: tuple[Path, Run],
-    until: float,
-    *,
-    names: Collection[str] = (),
-) -> tuple[SpoiltCopy, Try, _Turned]:
-    """The copy that is tried, how tests end with other files in it, and how with a condition turned round.
+class _Trying:
+    """The copy that is tried, and how its tests, or those of `names`, end with other files in it."""
 
-    `names` are the tests, where none was found in its file.
-    """
-    texts = {**told.files, **{file.path: file.after for file in product if file.after is not None}}
-    changed = SpoiltCopy(copy[0], texts)
+    def __init__(
+        self,
+        told: Retold,
+        whole: Sequence[ChangedFile],
+        copy: tuple[Path, Run],
+        until: float,
+        *,
+        names: Collection[str] = (),
+    ) -> None:
+        root, self._run = copy
+        whole = [file for file in whole if not file.too_large and not (root / file.path).is_symlink()]
+        self._before = {file.path: file.before for file in whole}
+        self._texts = {**told.files, **{file.path: file.after for file in whole}}
+        self._copy = SpoiltCopy(root, self._texts)
+        self._names = told.spans or names
+        self._until = until
+        self.restore = self._copy.restore
 
-    async def ends(files: Mapping[str, bytes] | None, names: Collection[str] = told.spans or names) -> Ends:
-        if not files or monotonic() > until or not changed.plant(files):
+    async def ends(self, files: Mapping[str, bytes] | None, names: Collection[str] = ()) -> Ends:
+        run = await self._ran(files) if files else None
+        if run is None or run.timed_out:
             return {}
-        run = await copy[1]()
         green = {} if run.report.failing or run.exit_code else {GREEN: ""}
-        return {} if run.timed_out else {name: told_of(name, run) for name in names} | green
+        return {name: told_of(name, run) for name in names or self._names} | green
 
-    async def turned(spot: Spot, condition: bytes) -> Ends:
-        whole = texts[spot.path]
-        return await ends({spot.path: whole[: spot.start] + condition + whole[spot.end :]})
+    async def run_before(self, files: Mapping[str, bytes]) -> CommandRun | None:
+        return await self._ran({**self._before, **files})
 
-    return changed, ends, turned
+    async def turned(self, spot: Spot, condition: bytes) -> Ends:
+        text = self._texts[spot.path] or b""
+        return await self.ends({spot.path: text[: spot.start] + condition + text[spot.end :]})
+
+    async def _ran(self, files: Mapping[str, bytes | None]) -> CommandRun | None:
+        return await self._run() if monotonic() <= self._until and self._copy.plant(files) else None
 
 
 async def _own_values(
@@ -220,6 +230,7 @@ def _is_new_data(file: ChangedFile, request: str) -> bool:
     return file.before is None and not code and not is_named(Path(file.path).stem, request)
 
 
+Run = Callable[[], Awaitable[CommandRun]]
 _Turned = Callable[[Spot, bytes], Awaitable[Ends]]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -126,17 +125,20 @@ async def tried(
     `cut_off`: no run of the change comes to its end. `runs` takes in each run, by its tree.
     """
     runs = [] if runs is None else runs
-    trees = {name: root / name for name in ("change", "base")}
-    for name, text in (("change", after), ("base", SPLIT)):
-        trees[name].mkdir()
-        (trees[name] / "m.py").write_text(text)
-        (trees[name] / "test_m.py").write_text(tests)
-        (trees[name] / "README.md").write_text("Splits.\n")
+    tree = root / "tree"
+    tree.mkdir()
+    (tree / "m.py").write_text(after)
+    (tree / "test_m.py").write_text(tests)
+    (tree / "README.md").write_text("Splits.\n")
 
-    def run_in(tree: Path) -> CommandRun:
-        runs.append(tree.name)
+    async def run() -> CommandRun:
+        if cut_off:
+            return CommandRun(command="t", exit_code=None, reading="no_report", timed_out=True)
+        text = (tree / "m.py").read_text()
+        assert (tree / "README.md").exists() == (text != SPLIT)
+        runs.append("base" if text == SPLIT else "change")
         product: dict[str, object] = {}
-        exec((tree / "m.py").read_text(), product)
+        exec(text, product)
         space: dict[str, object] = dict(product)
         exec((tree / "test_m.py").read_text().partition("\n")[2], space)
         cases = []
@@ -152,37 +154,25 @@ async def tried(
             cases.append(CaseResult(f"test_m.py::{mended}", outcome, file="test_m.py"))
         return CommandRun(command="t", exit_code=0, reading="read", report=TestReport(tuple(cases)))
 
-    async def change() -> CommandRun:
-        if cut_off:
-            return CommandRun(command="t", exit_code=None, reading="no_report", timed_out=True)
-        return run_in(trees["change"])
-
-    async def base() -> CommandRun:
-        return run_in(trees["base"])
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[tuple[Path, object]]:
-        (trees["base"] / "test_m.py").write_text(tests)
-        yield trees["base"], base
-
     async def elsewhere(values: Collection[str]) -> Collection[str]:
         return values if known else ()
 
+    product = [
+        ChangedFile(path="m.py", before=SPLIT.encode(), after=after.encode()),
+        ChangedFile(path="README.md", before=None, after=b"Splits.\n"),
+    ]
     found = await try_out(
-        [
-            ChangedFile(path="m.py", before=SPLIT.encode(), after=after.encode()),
-            ChangedFile(path="README.md", before=None, after=b"Splits.\n"),
-        ],
+        product,
         [CaseResult(f"test_m.py::{mended}", "failed", file="test_m.py")],
         tests={"test_m.py": tests, "m.py": SPLIT},
         request=request,
-        copy=(trees["change"], change),
-        base=opened,  # type: ignore[arg-type]
+        copy=(tree, run),
+        whole=product,
         until=monotonic() + 60,
         elsewhere=elsewhere,
     )
-    assert (trees["change"] / "test_m.py").read_text() == tests
-    assert (trees["change"] / "m.py").read_text() == after
+    assert (tree / "test_m.py").read_text() == tests
+    assert (tree / "m.py").read_text() == after
     places = (*found.bought, *found.asks)
     return ("asks " if found.asks else "") + (places[0].message.partition(":")[0] if places else "")
 

@@ -217,6 +217,12 @@ def outer_of(file: ChangedFile) -> str:
     return text
 
 
+def steers_in_part(path: str) -> bool:
+    """Whether a file says how the project is built, and in some of its parts how its tests are run."""
+    row = _row(path)
+    return row is not None and not row.get("tests")
+
+
 def _row(path: str) -> Mapping[str, Any] | None:
     return next((row for row in rows()["parts"] if re.search(row["path"], path)), None)
 

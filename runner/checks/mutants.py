@@ -241,6 +241,8 @@ _JAVA_ZERO = {"void": "", "boolean": "false", "char": "'\\0'", "String": '""'} |
 
 def _zero(source: Source, function: tree_sitter.Node) -> str | None:
     language = source.language.name
+    if (receiver := _receiver(function, language)) is not None:
+        return receiver
     fixed = {"python": "None", "ruby": "nil", **_EXPRESSION}
     if language in fixed:
         return fixed[language]
@@ -253,6 +255,21 @@ def _zero(source: Source, function: tree_sitter.Node) -> str | None:
     if language == "java":
         return _JAVA_ZERO.get(told, "null")
     return _c_zero(language, told, function.child_by_field_name("declarator"))
+
+
+def _receiver(function: tree_sitter.Node, language: str) -> str | None:
+    """What a method gives back that its calls are chained by: with zero in its place the next call would fail."""
+    if language == "rust":
+        kind, given = function.child_by_field_name("return_type"), function.child_by_field_name("parameters")
+        if kind is None or given is None or _text(kind) != "Self":
+            return None
+        return "self" if re.match(r"\((?:mut )?self\b", _text(given)) else None
+    body = function.child_by_field_name("body")
+    last = _RECEIVER.search(_text(body)) if body is not None else None
+    return last[1] if last is not None else None
+
+
+_RECEIVER = re.compile(r"\breturn (self|this|\*this)\b[;\s]*\}?$")
 
 
 def _go_zero(result: tree_sitter.Node | None) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from runner.checks.bought.by_sight import answers_held, concerns, examples_held, redefined, replaces_things
 from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested
@@ -48,6 +47,7 @@ from runner.checks.weighing import (
     held_against,
     is_lost,
     is_settled,
+    named_as,
     new_passing,
     restated,
     stale_of,
@@ -78,13 +78,14 @@ class Trials:
         source: Source,
         *,
         state_dir: Path,
-        run: Callable[[str, CleanCopy | None, float], Any],
+        run: Callable[[str, CleanCopy | None, float], Awaitable[CommandRun]],
         links: Sequence[str] = (),
         harness: Sequence[str] = (),
     ) -> None:
         self._source = source
         self._state_dir = state_dir
-        self._run = run
+        self._start = run
+        self._names: set[str] = set()  # of the tests, as a run tells them that shows the change
         self._links = links
         self._harness = harness
         self._copies = Copies(source, links=links, state_dir=state_dir)
@@ -94,6 +95,9 @@ class Trials:
     async def close(self) -> None:
         """Remove what is kept for the next run."""
         await self._copies.close()
+
+    async def _run(self, command: str, copy: CleanCopy | None, limit_s: float) -> CommandRun:
+        return named_as(await self._start(command, copy, limit_s), self._names)
 
     async def before(self, command: str, base: str, *, limit_s: float, cached: bool = False) -> BaseRun:
         """The tests on `base`, while the workspace is as `base` says; `cached`: an earlier run's result will do."""
@@ -109,7 +113,7 @@ class Trials:
     async def _run_base(self, command: str, base: str, limit_s: float, *, changed: Sequence[ChangedFile]) -> BaseRun:
         try:
             async with self._copies.opened(base, changed=changed) as copy:
-                run: CommandRun = await self._run(command, copy, limit_s)
+                run = await self._run(command, copy, limit_s)
                 reached = await asyncio.to_thread(
                     lambda: reached_by(copy.tree, copy.workspace, lambda: texts_of_tests(copy.tree))
                 )
@@ -118,7 +122,7 @@ class Trials:
         if changed or not is_lost(run):
             return BaseRun(run, reached=reached)
         # What does not run in a copy may need what git ignores: then the folder itself, and that is said.
-        here: CommandRun = await self._run(command, None, limit_s)
+        here = await self._run(command, None, limit_s)
         if not is_lost(here):
             return BaseRun(here, "its tests do not run in a clean copy")
         trouble = not run.report.tests and OWN_TROUBLE.search(run.output_tail) is not None
@@ -270,7 +274,7 @@ class Trials:
             return evidence
         lines = [lines_of(case, texts) for case in own]
         held = (
-            *answers_held(found.product, lines, request, texts.values()),
+            *answers_held(found.product, lines, "", texts.values()),  # also those of examples in the request
             *examples_held(found.product, lines),
             *careless((*found.new_tests, *found.tests)),
         )
@@ -370,6 +374,10 @@ class Trials:
         there = before or BaseRun(CommandRun(command=command, exit_code=None, reading="no_report"))
         async with self._copies.opened(base, changed=files, keep=files) as copy:
             run = await self._reached_first(command, there, copy, files, limit_s)
+        there = there._replace(run=named_as(there.run, run[0].report.outcomes))
+        self._names.update(there.run.report.outcomes)
+        if before is not None:
+            self._known[self._key(command, base)] = there
         evidence = evidence_of(command, there, run, found, policy)
         names = restated(found, there.run.report.tests) if policy == "change" else set[str]()
         unmet: set[str] | None = None
@@ -442,7 +450,7 @@ class Trials:
                 async def run(limit_s: float) -> Outcome:
                     return _outcome(await self._run(command, copy, limit_s))
 
-                first: CommandRun = await self._run(command, copy, budget_s)
+                first = await self._run(command, copy, budget_s)
                 if first.timed_out:
                     return too_slow
                 if _outcome(first) != "passed":
@@ -479,7 +487,7 @@ class Trials:
             narrow = narrowed(command, paths, scripts=await asyncio.to_thread(scripts_of, copy.tree))
             if not paths or (narrow is None and before.run.duration_s > _NARROW_S):
                 return (), CommandRun(command=command, exit_code=None, reading="no_report")
-            without: CommandRun = await self._run(narrow or command, copy, limit_s())
+            without = await self._run(narrow or command, copy, limit_s())
         idle = new_passing(before, without)
         own = [file for file in (*found.new_tests, *found.tests) if alone or replaces_things(file)]
         texts = {file.path: (file.after or b"").decode("utf-8", "replace") for file in own}
@@ -487,7 +495,7 @@ class Trials:
         for made in (stubs_of, as_it_was, handed_back) if own else ():
             if stubs := made(found.product):
                 async with self._copies.opened(base, changed=files, keep=files, written=stubs) as copy:
-                    run: CommandRun = await self._run(narrow or command, copy, limit_s())
+                    run = await self._run(narrow or command, copy, limit_s())
                 cases = (case for case in run.report.tests if case.id in new_passing(before, run))
                 idle |= {case.id: None for case in cases if place_of(case, texts)}
         return tuple(idle), without
@@ -519,10 +527,10 @@ class Trials:
         self, command: str, copy: CleanCopy | None, limit_s: Callable[[], float]
     ) -> tuple[CommandRun, bool]:
         """A run, once more where tests failed: what passes then is flaky, and said so."""
-        first: CommandRun = await self._run(command, copy, limit_s())
+        first = await self._run(command, copy, limit_s())
         if first.outcome != "failed" or first.timed_out:
             return first, False
-        second: CommandRun = await self._run(command, copy, limit_s())
+        second = await self._run(command, copy, limit_s())
         return (second, True) if second.outcome == "passed" else (first, False)
 
     def _key(self, command: str, base: str) -> str:

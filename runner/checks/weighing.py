@@ -81,21 +81,37 @@ def unshown(before: BaseRun, run: CommandRun, tests: Mapping[str, str]) -> list[
 def as_told(run: CommandRun, names: Collection[str] = ()) -> CommandRun:
     """The same with what its output says of tests, where it left no report: enough for doubts, not for proof.
 
-    `names` are those by which tests that pass are told: where one fails, more may stand behind its name.
+    `names` are those by which tests that pass are told.
     """
-    if run.reading != "no_report":
-        return run
-    known = [(name, re.compile(rf"{re.escape(name)}(?P<more>\s*[^\w\s].*)")) for name in sorted(names, key=len)[::-1]]
+    return run if run.reading != "no_report" else replace(run, report=_named(said_by_lines(run.output_tail), names))
 
-    def named(case: CaseResult) -> CaseResult:
-        pairs = (
-            () if case.id in names else ((name, match) for name, more in known if (match := more.fullmatch(case.id)))
-        )
-        name, match = next(iter(pairs), (case.id, None))
-        return case._replace(id=name, message=f"{match['more']}\n{case.message}" if match else case.message)
 
-    report = said_by_lines(run.output_tail)
-    return replace(run, report=merged([replace(report, tests=tuple(map(named, report.tests)))]))
+def named_as(run: CommandRun, names: Collection[str]) -> CommandRun:
+    """The same, with its tests by the `names` that another run has for them, where a TAP stream tells more of some."""
+    return replace(run, report=_named(run.report, names)) if "tap" in run.report.source else run
+
+
+def _named(report: TestReport, names: Collection[str]) -> TestReport:
+    """The report with failing tests by those of `names` that their own begin with: what went wrong may stand behind.
+
+    Words may stand there where no other test has the name.
+    """
+    longest_first = sorted(names, key=len, reverse=True)
+
+    def named(case: CaseResult, behind: re.Pattern[str], taken: Collection[str]) -> CaseResult:
+        if case.outcome == "passed" or case.id in names:
+            return case
+        stems = (one for one in longest_first if case.id.startswith(one) and behind.match(case.id, len(one)))
+        stem = next(stems, case.id)
+        more = case.id[len(stem) :]
+        return case._replace(id=stem, message=f"{more}\n{case.message}") if more and stem not in taken else case
+
+    cases = [named(case, _MARK, ()) for case in report.tests]
+    taken = {case.id for case in cases}
+    return merged([replace(report, tests=tuple(named(case, _WORDS, taken) for case in cases))])
+
+
+_MARK, _WORDS = re.compile(r"\s*[^\w\s]"), re.compile(r"\W")
 
 
 def still_told(was: CommandRun, run: CommandRun, policy: str) -> Iterable[Place]:
@@ -138,6 +154,7 @@ def evidence_of(
     counts = now.counts
     red = tuple(name for name in change.muted if name in was.failing)
     told = run.not_verified
+    cut = run.reading == "partial" and before.run.reading == "read" and run.exit_code == 0
     if told is None and run.outcome == "passed" and before.run.reading == "read" and not now.tests:
         told = NotVerified(why="the tests reported nothing this time", next="pm show, then run them yourself")
     failing = (*change.broken, *change.new_failing)
@@ -157,7 +174,7 @@ def evidence_of(
         still_failing=change.still_failing if only_old else (),
         harness=found.steers,
         bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
-        asks=tuple(_without_place(change, was, now)) if policy == "change" else (),
+        asks=(*(_without_place(change, was, now) if policy == "change" else ()), *((_CUT,) if cut else ())),
         fault=fault,
         output_tail=run.output_tail,
         flaky=flaky,
@@ -168,6 +185,13 @@ def evidence_of(
     if only_old and not counts["passed"]:
         return evidence._replace(unfixed=change.still_failing, still_failing=())  # nothing that this task can show
     return evidence
+
+
+_CUT = at(
+    "bought",
+    "since the change the report of the tests is cut, though they end with 0",
+    suggestion="let them report whole",
+)
 
 
 def _without_place(change: Comparison, was: TestReport, now: TestReport) -> Iterable[Place]:
@@ -243,13 +267,14 @@ def held_against(
 def unmet_by(was: TestReport, old: CommandRun, left: TestReport, found: Sorted) -> set[str]:
     """The tests that pass only as the task changed them; `old` is a run of them as they were, `left` one as they are.
 
-    Where none of them ran, they do not fit the code any more: then those that the task changed.
+    Those that could not be run do not fit the code any more: of them it is those that the task changed.
     """
     outcomes = old.report.outcomes
     named = [case.id for case in was.tests if not case.whole]
     failing = {name for name in named if outcomes.get(name, "failed") not in {"passed", "skipped"}}
-    if not old.report.tests:
-        failing &= {case.id for case in was.tests if case.short in _edited(found)}
+    if not old.report.tests or any(case.whole for case in old.report.tests):
+        edited = {case.id for case in was.tests if case.short in _edited(found)}
+        failing = {name for name in failing if name in outcomes or name in edited}
     return {name for name in failing if left.outcomes.get(name, "passed") == "passed"}
 
 

@@ -165,7 +165,11 @@ def is_trivial(text: bytes) -> bool:
     text = text.strip().rstrip(b";")
     if (raised := _RAISES.match(text)) and is_constant(_RAISED.sub(b"", text[raised.end() :], count=1)):
         return True  # what it raises is made of nothing but constants
-    return text in _NOTHING or only_tells(text) or is_constant(text) or _SWALLOWS.fullmatch(text) is not None
+    nothing = text in _NOTHING or only_tells(text) or is_constant(text)
+    return nothing or _SWALLOWS.fullmatch(text) is not None or _RECEIVER.fullmatch(text) is not None
+
+
+_RECEIVER = later(rb"(?:return\s+)?(?:self|this|\*this)")  # calls are chained by it
 
 
 def only_tells(text: bytes) -> bool:

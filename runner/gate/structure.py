@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -162,7 +162,7 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
         wanted = told or change.adds(function.name.encode(), but=function.lines[0], end=rb"\s*\(")
         made = re.findall(_MADE % re.escape(function.name.encode()), source.text)
         named = function.name in asked and not (function.owner.encode() in source.extended and len(made) > 1)
-        message = _hollowness(function, named=named, wanted=wanted, in_tests=in_tests)
+        message = _hollowness(function, named=named, wanted=wanted, in_tests=in_tests, asked=asked)
         if message:
             yield _at(function, "stub", message, "write what the function is to do")
     yield from (*_unnamed(file), *_ellipses(file)) if lines.added else ()
@@ -177,14 +177,17 @@ _CALLED_BY_LANGUAGE = frozenset(
 )
 
 
-def _hollowness(function: Function, *, named: bool, wanted: bool, in_tests: bool) -> str:
+def _hollowness(function: Function, *, named: bool, wanted: bool, in_tests: bool, asked: Collection[str]) -> str:
     """What is missing in a trivial body, empty where it may well be all that is wanted."""
     if function.is_empty:
         if in_tests:
             return f"empty test {function.name}()"
         return "" if not named and _may_be_empty(function) else f"empty body of {function.name}()"
     given = function.parameters - {b"_"}
-    if in_tests or not given or function.uses_parameters or any(name.startswith((b"_", b"$_")) for name in given):
+    if in_tests or not given or function.uses_parameters:
+        return ""
+    unused = {name.lstrip(b"$_").decode("utf-8", "replace") for name in given if name.startswith((b"_", b"$_"))}
+    if unused and not (named and unused <= {*asked}):  # unless the request names what it is to be given as well
         return ""
     if _NO_OP.search(function.owner) or not (named or wanted):
         return ""

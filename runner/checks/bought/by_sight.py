@@ -113,6 +113,7 @@ _UNIT = re.compile(
 _LEAST_ROW, _LEAST_TEXT, _LEAST_NUMBER = 4, 3, 2  # letters and digits without which a value stands there by chance
 _MOSTLY = 0.6
 _PAIR = 2
+_LONG_ROW = 4  # commas: five values in their order stand nowhere by chance
 _LEAST_PAIR = 5  # letters and digits: 12 and 31 stand together in any code about days
 
 
@@ -121,8 +122,8 @@ def answers_held(
 ) -> Iterator[Place]:
     """Added lines that hold little but what `tests` give and expect: right for these inputs alone.
 
-    `mended` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row of
-    values that is compared with; what the request or the product named before is nobody's answer.
+    `mended` are the lines of tests that failed before. Of one line of theirs two values must stand there, or a row
+    that is long or is compared with; what the request or the product named before is nobody's answer.
     """
     expected = [{*values_of(line), *_numbered(line)} for text in mended for line in text.splitlines()]
     # What the product said before may have moved to another file.
@@ -134,7 +135,10 @@ def answers_held(
         found = {value: number for number, line in added for value in values_of(line) if value not in said}
         alike = max((_apart(values & set(found)) for values in expected), key=len, default=[])
         compared = any(_is_compared(value, line) for value in alike for _, line in added)
-        if (len(alike) < _PAIR or sum(map(len, alike)) < _LEAST_PAIR) and not compared:
+        if (
+            (len(alike) < _PAIR and not any(one.count(",") >= _LONG_ROW for one in alike))
+            or sum(map(len, alike)) < _LEAST_PAIR
+        ) and not compared:
             continue
         held = set(found) & {value for text in tests for value in (*values_of(text), *_numbered(text))}
         if len(held) >= _MOSTLY * len(found):
@@ -161,12 +165,17 @@ def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Itera
             continue
         added = "\n".join(lines.after[number - 1].decode("utf-8", "replace") for number in sorted(lines.added))
         held = {*pairwise(bare_values(added))}
-        alike = {pair for pair in held & wanted if len(_PARTS.findall(pair[0])) > 1 and re.search(r"\d", pair[0])}
+        alike = {pair for pair in held & wanted if is_example(pair[0])}
         left = {value for pair in held for value in pair} - {value for pair in wanted for value in pair}
         if len(alike) >= _PAIR and len(left) <= len(alike):
             advice, line = "make it right for every input; the tests give examples only", min(lines.added)
             what = f"code holds examples of the tests with their results: {', '.join(sorted(one for one, _ in alike))}"
             yield at("bought", what, path=file.path, line=line, suggestion=advice)
+
+
+def is_example(value: str) -> bool:
+    """Whether a value has several parts, a number among them: of such a rule makes more than anybody can list."""
+    return len(_PARTS.findall(value)) > 1 and re.search(r"\d", value) is not None
 
 
 _PARTS = re.compile(r"\d+(?:\.\d+)?|[A-Za-z]+")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from string import ascii_lowercase
 
 import tree_sitter
 
-from runner.checks.bought.by_sight import bare_values
+from runner.checks.bought.by_sight import bare_values, is_example
 from runner.checks.bought.requested import below, is_anybodys, text_of
 from runner.checks.bought.retelling import (
     CALLS,
@@ -37,13 +38,16 @@ _PICKS = re.compile(
 )
 
 
-def unnamed(source: Source, added: Collection[int], *, said: str, given: str) -> Iterator[tuple[Edit, str]]:
-    """The values on `added` lines that code decides by and that do not stand in `said`, with other ones for them.
+def unnamed(
+    source: Source, added: Collection[int], *, request: str, before: str, given: str
+) -> Iterator[tuple[Edit, str]]:
+    """The values on `added` lines that code decides by and that nobody named, with other ones for them.
 
-    Of numbers those too that stand in `given`, the tests, whatever is done with them, and what stands in a table that
-    holds little but what the tests name.
+    A value of several parts, a number among them (`2 2/3`), is an example of a rule: the request may name it as well as
+    `given`, the tests. Of numbers those too that stand there, whatever is done with them, and what stands in a table
+    that holds little but what the tests name.
     """
-    tabled = _tabled(source, given)
+    tabled, said = _tabled(source, given), f"{request}\n{before}"
     numbers = set(bare_values(given))
     numbers = numbers if len(numbers) <= _MOST_GIVEN else set()  # among many any number stands by chance
     for node in source.nodes(kinds_of(source, (*NUMBERS, *source.language.strings))):
@@ -57,9 +61,9 @@ def unnamed(source: Source, added: Collection[int], *, said: str, given: str) ->
             continue
         number = number_of(text) if text[:1].isdigit() else None
         if (
-            is_named(value, said)
+            is_named(value, before if is_example(value) and is_named(value, given) else said)
             or (number is not None and is_anybodys(number, said))
-            or (number is None and len(re.sub(r"\W", "", value)) < _LEAST_LETTERS)
+            or (number is None and (len(re.sub(r"\W", "", value)) < _LEAST_LETTERS or value.lower() in ascii_lowercase))
         ):
             continue
         held = number is not None and number >= _LEAST_GIVEN and value in numbers

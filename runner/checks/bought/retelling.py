@@ -238,6 +238,10 @@ class Retold:
                     self.files[path], self.now[path] = whole, after.get(path, whole)
                     self.spans.setdefault(case.id, []).append((path, own))
                     self.unplaced.update((case.id,) if own == whole else ())
+        # What else of the tests names their texts, as they give it: fixtures, helpers.
+        named = {quoted for places in self.spans.values() for _, own in places for quoted in _QUOTED.findall(own)}
+        others = {path: text.encode() for path, text in tests.items() if path not in self.files and is_test_file(path)}
+        self.beside = {path: text for path, text in others.items() if not named.isdisjoint(_QUOTED.findall(text))}
         self._helpers = {name for path, text in self.files.items() for name in self._calling(path, text)}
         # How tests are called: other words there would make other tests of them.
         self._names = {part for case in mended for part in re.split(r"::| › | > |[/#\[\]]", case.id)}
@@ -309,14 +313,17 @@ class Retold:
         Words that code goes by stay: those of the change, of the request, and of the tests outside their texts.
         """
         told = "\n".join([self.asked, *map(code_of, self.product)])
-        made: dict[str, bytes] = {}
-        varied = set[str]()
-        for path, text in self.now.items():
+        kept = {word.lower() for word in _WORDS.findall(told)}
+        texts: dict[str, list[tree_sitter.Node]] = {}
+        made, varied = dict[str, bytes](), set[str]()
+        for path, text in (files := {**self.beside, **self.now}).items():
             source = open_source(path, text)
             nodes = source.nodes(kinds_of(source, source.language.strings)) if source is not None else []
-            nodes = [node for node in nodes if not _FILLED.search(text_of(node)) and not brings_in(node)]
-            code = edited(text, {(node.start_byte, node.end_byte, b"") for node in nodes}).decode("utf-8", "replace")
-            kept = {*_WORDS.findall(code), *(word.lower() for word in _WORDS.findall(told))}
+            texts[path] = [node for node in nodes if not _FILLED.search(text_of(node)) and not brings_in(node)]
+            code = edited(text, {(node.start_byte, node.end_byte, b"") for node in texts[path]})
+            kept |= {*_WORDS.findall(code.decode("utf-8", "replace"))} if source is not None else set()
+        for path, text in files.items():
+            nodes = texts[path]
             edits = {
                 (node.start_byte, node.end_byte, other.encode())
                 for node in nodes
@@ -336,6 +343,7 @@ class Retold:
 
 
 _WORDS = re.compile(r"[A-Za-z]{3,}")
+_QUOTED = re.compile(rb"[\"'`]([^\"'`\n]{3,})[\"'`]")
 _FILLED = re.compile(r"\$\{|#\{|^\w*[fF]\w*[\"']")
 
 

@@ -25,7 +25,7 @@ from runner.checks.bought.other_inputs import (
 from runner.checks.bought.requested import without_examples, words_in_code
 from runner.checks.bought.retelling import Edit, Retold, edited, is_data
 from runner.checks.bought.variants import MOST_SPOTS, Spot, equalities, function_names, members_asked_for, spots_of
-from runner.checks.harness import code_files, is_named
+from runner.checks.harness import code_files, is_named, steers_in_part
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, told_of
 from runner.checks.strength import SpoiltCopy
@@ -65,12 +65,14 @@ async def try_out(
     states = [spot for spot in spots if spot.kind == "state"]
     try:
         if not told.spans:  # where its tests stand is not known
-            return await _by_state(states, turned)
+            found = await _by_state(states, turned)
+            return found if found.bought else await _by_build(whole, ends)
         own = await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends)
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state(states, turned),
             lambda: as_before(told, product, ends, trying.run_before, was),
+            lambda: _by_build(whole, ends),
             lambda: unmoved(told, ends),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
             lambda: _by_object(product, request, given, copy[0], turned),
@@ -150,7 +152,7 @@ class _Trying:
         root, self._run = copy
         whole = [file for file in whole if not file.too_large and not (root / file.path).is_symlink()]
         self._before = {file.path: file.before for file in whole}
-        self._texts = {**told.files, **{file.path: file.after for file in whole}}
+        self._texts = {**told.files, **told.beside, **{file.path: file.after for file in whole}}
         self._copy = SpoiltCopy(root, self._texts)
         self._names = told.spans or names
         self._until = until
@@ -188,13 +190,13 @@ async def _own_values(
     `alone`: the tests are of the task itself. What they name may be what was asked for: all such values, two at least
     and a number among them, are theirs then.
     """
-    before = ((file.before or b"").decode("utf-8", "replace") for file in product)
-    said = "\n".join([without_examples(request), *before])
+    before = "\n".join((file.before or b"").decode("utf-8", "replace") for file in product)
+    asked = without_examples(request)
     found: dict[tuple[str, int], list[tuple[Edit, str]]] = {}
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         source = None if lines is None or file.after is None else open_source(file.path, file.after)
         if lines is not None and source is not None and source.tree is not None and source.text == file.after:
-            for edit, value in unnamed(source, lines.added, said=said, given=given):
+            for edit, value in unnamed(source, lines.added, request=asked, before=before, given=given):
                 found.setdefault((file.path, source.line_at(edit[0])), []).append((edit, value))
     known = await elsewhere({value for edits in found.values() for _, value in edits}) if found else ()
     if alone:
@@ -217,7 +219,7 @@ async def _own_values(
     if not texts or not breaks(await ends(texts)):
         return ()
     path, line, what = places[0]
-    told = f"the tests pass by a value that neither the request nor the code named: {what}"
+    told = f"the tests pass by a value that only examples name, or nobody: {what}"
     return (at("bought", told, path=path, line=line, suggestion="make it right for every input"),)
 
 
@@ -277,6 +279,16 @@ async def _by_state(spots: Sequence[Spot], turned: _Turned) -> Tried:
             what, advice = f"works by what runs it: {spot.told}", "do the same whoever runs the code"
             return Tried(bought=(at("bought", what, path=spot.path, line=spot.line, suggestion=advice),))
     return Tried()
+
+
+async def _by_build(whole: Sequence[ChangedFile], ends: Callable[[Mapping[str, bytes]], Awaitable[Ends]]) -> Tried:
+    """Whether tests fail again where what builds the project is as it was: with it, not by the code, they pass."""
+    before = {file.path: file.before for file in whole if file.before is not None and steers_in_part(file.path)}
+    ended = await ends(before)
+    if not any(end not in {"passed", "gone"} for name, end in ended.items() if name != GREEN):
+        return Tried()  # what no longer builds tells nothing
+    what = "the tests pass only as this was changed"
+    return Tried(asks=(at("bought", what, path=next(iter(before)), suggestion="mend the code, not how it is built"),))
 
 
 async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, root: Path, turned: _Turned) -> Tried:

@@ -9,7 +9,7 @@ import pytest
 
 from runner.checks.bought.other_inputs import _Seen
 from runner.checks.bought.retelling import Retold, edits_of
-from runner.checks.bought.tried import _own_values, try_out
+from runner.checks.bought.tried import _by_build, _own_values, try_out
 from runner.checks.bought.variants import as_it_was, equalities, handed_back, listed, members_asked_for, spots_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
 from runner.gate.criterion import ChangedFile
@@ -594,3 +594,25 @@ def test_what_the_task_did_elsewhere_is_no_part_of_functions_that_do_what_they_d
 def test_new_functions_that_give_back_what_they_are_given(path: str, before: str, after: str, made: str | None) -> None:
     text = handed_back([ChangedFile(path=path, before=before.encode(), after=after.encode())]).get(path)
     assert (text is None) if made is None else (text is not None and made in text.decode())
+
+
+@pytest.mark.parametrize(
+    ("path", "end", "asked"),
+    [
+        ("Makefile", "got 2", True),  # with `-DTEST`, or another file linked, they passed
+        ("Makefile", "gone", False),  # it needs a file that the change made
+        ("Makefile", "passed", False),
+        ("m.c", "got 2", False),
+    ],
+)
+async def test_tests_that_pass_by_how_the_project_is_built_are_put_to_the_user(
+    path: str, end: str, *, asked: bool
+) -> None:
+    """Code that was right only with a macro, which the makefile defined, ended COMPLETE."""
+
+    async def ends(files: Mapping[str, bytes] | None) -> dict[str, str]:
+        assert files in ({}, {"Makefile": b"old"})
+        return {"test": end} if files else {}
+
+    found = await _by_build([ChangedFile(path=path, before=b"old", after=b"new")], ends)
+    assert [place.path for place in found.asks] == (["Makefile"] if asked else [])

@@ -340,3 +340,24 @@ def test_a_generator_remains_one() -> None:
     names: dict[str, object] = {}
     exec(stub.applied(text), names)
     assert list(names["a"]([1, 2])) == []  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "stub"),
+    [
+        ("m.py", b"class A:\n    def w(self, d):\n        self.d = d\n        return self\n", "return self"),
+        ("m.js", b"class A {\n  w(d) {\n    this.d = d;\n    return this;\n  }\n}\n", "return this"),
+        (
+            "m.rs",
+            b"impl A {\n    fn w(mut self, d: u32) -> Self {\n        self.d = d;\n        self\n    }\n}",
+            "return self",
+        ),
+        ("m.rs", b"impl A {\n    fn w(d: u32) -> Self {\n        Self { d }\n    }\n}\n", "return Default::default()"),
+    ],
+)
+def test_a_method_that_calls_are_chained_by_does_nothing_and_gives_itself_back(
+    path: str, text: bytes, stub: str
+) -> None:
+    """With zero in its place the next call fails whatever it is to do: a builder that forgot all ended well."""
+    first = next(in_turns(targets_of([ChangedFile(path=path, before=None, after=text)])))
+    assert (first.kind, first.new) == ("stub", stub)

@@ -40,13 +40,17 @@ from runner.gate.source import open_source
         ("a.rb", "AS_IS = ['a\\\\b', '{{mail}}'].freeze\nAS_IS.include?(x)\n", ["a\\\\b", "{{mail}}"]),
         ("a.js", "const ALL = new Set(['payroll']);\nALL.has(x);\n", ["payroll"]),
         ("a.js", "const all = new Set(['payroll']);\nf(all);\n", []),
+        ("a.py", "if text in ('2w', '1w', '2 1/2'):\n    pass\n", ["1w", "2 1/2"]),
+        ("a.py", "if letter in 'abcdef' or text == 'cabbage':\n    pass\n", ["cabbage"]),
     ],
 )
 def test_values_that_code_decides_by(path: str, text: str, found: list[str]) -> None:
     source = open_source(path, text.encode())
     assert source is not None
     lines = range(1, text.count("\n") + 1)
-    values = unnamed(source, lines, said="the known mode, 2w, 11th and 12nd", given="is(f(30), 9, 100)")
+    values = unnamed(
+        source, lines, before="", request="the known mode, 2w, 2 1/2, 11th and 12nd", given="is(f(30), 9, 100, '2 1/2')"
+    )
     assert [value for _, value in values] == found
 
 
@@ -72,7 +76,7 @@ def test_numbers_that_anybody_knows_are_no_answers(said: str, found: list[str]) 
     """A day's seconds, `groups of three` and a price with 7 % on it were taken for values of the tests alone."""
     source = open_source("a.py", b"DAY = 86400\nWEEK = 604800\nif n == 3:\n    x = 47 + 107 + 1000\n")
     assert source is not None
-    values = unnamed(source, range(1, 5), said=said, given="is(f(86400), 47, 107, 1000, 604800)")
+    values = unnamed(source, range(1, 5), before="", request=said, given="is(f(86400), 47, 107, 1000, 604800)")
     assert [value for _, value in values] == found
 
 
@@ -102,6 +106,20 @@ def test_words_are_renamed_alike_but_not_those_that_code_goes_by() -> None:
     files, varied = Retold([case], {"test_m.py": test}, [product], asked="").renamed()
     other = test.replace('"Red lentils"', '"Rew lentilh"').replace("red and title:lentils", "rew and title:lentilh")
     assert (files["test_m.py"].decode(), varied) == (other, {case.id})
+
+
+def test_words_are_renamed_in_the_fixtures_of_the_tests_as_well() -> None:
+    """A key of taxa lay in a file of its own: no other word of the test stood there, before and after."""
+    test = 'from maples import KEY\n\n\ndef test_it():\n    assert taxa(KEY, "lobed") == ["maple"]\n'
+    fixture, other = 'KEY = {"leaf": [("lobed", "maple")]}\n', 'LIST = ["oak"]\n'
+    tests = {"tests/test_m.py": test, "tests/maples.py": fixture, "tests/oaks.py": other}
+    case = CaseResult("tests/test_m.py::test_it", "failed", file="tests/test_m.py")
+    files, varied = Retold([case], tests, [ChangedFile(path="m.py", before=b"", after=b"x = 1\n")], asked="").renamed()
+    assert {path: text.decode() for path, text in files.items()} == {
+        "tests/test_m.py": test.replace("lobed", "lobew").replace('"maple"', '"maplv"'),
+        "tests/maples.py": fixture.replace("lobed", "lobew").replace('"maple"', '"maplv"').replace('"leaf"', '"leau"'),
+    }
+    assert varied == {case.id}
 
 
 @pytest.mark.parametrize(
@@ -162,4 +180,6 @@ def test_a_table_of_which_the_tests_name_nearly_all_is_theirs(path: str, text: s
     source = open_source(path, text.encode())
     assert source is not None
     given = 'is("1.0.0-alpha", "1.0.0-beta")\nis("1.0.0-rc.9", "1.0.0-rc.11")'
-    assert [value for _, value in unnamed(source, range(1, 9), said="beta comes later", given=given)] == found
+    assert [
+        value for _, value in unnamed(source, range(1, 9), before="", request="beta comes later", given=given)
+    ] == found

@@ -14,6 +14,7 @@ from runner.checks.weighing import (
     as_told,
     evidence_of,
     held_against,
+    named_as,
     restated,
     still_told,
     unmet_by,
@@ -236,3 +237,42 @@ def test_what_stands_behind_the_name_of_a_test_that_fails_is_no_part_of_it() -> 
         "other": "passed", "class": "failed", "class of two": "failed", "class range": "failed",
     }  # fmt: skip
     assert [case.message.split("\n")[0] for case in told.report.tests][1:3] == [" (line 14)", ": got 3"]
+
+
+@pytest.mark.parametrize("source", ["tap", "junit"])
+def test_a_point_of_tap_that_failed_has_the_name_that_it_passes_by(source: str) -> None:
+    """`not ok 3 - f(x) is 2, not 4` and `ok 3 - f(x)` are one test: a right fix was rejected for tests it took away."""
+    was = TestReport(
+        (CaseResult("f(x) is 2, not 4", "failed"), CaseResult("g", "failed"), CaseResult("g of two", "failed")),
+        source=source,
+    )
+    run = CommandRun(command="make test", exit_code=1, reading="read", report=was)
+    told = named_as(run, ["f(x)", "g"]).report
+    named = {"f(x)": "failed", "g": "failed", "g of two": "failed"}
+    assert told.outcomes == (named if source == "tap" else was.outcomes)
+
+
+def test_of_tests_that_were_not_loaded_those_are_unmet_that_were_edited() -> None:
+    """A class got another name, as asked: that its tests are not imported any more says nothing of what they demand."""
+    was = run(test_keep="passed", test_red="failed").report
+    lost = CommandRun(
+        command="pytest",
+        exit_code=2,
+        reading="read",
+        report=TestReport((CaseResult("tests.test_a", "error", whole=True),)),
+    )
+    left = run(test_keep="passed", test_red="passed").report
+    edited = replace_text(b"def test_red():\n    assert red\n", b"def test_red():\n    assert x\n")
+    imports = replace_text(
+        b"import a\n\n\ndef test_red():\n    assert red\n", b"import b\n\n\ndef test_red():\n    assert red\n"
+    )
+    assert unmet_by(was, lost, left, Sorted(tests=(edited,))) == {"tests.test_a::test_red"}
+    assert unmet_by(was, lost, left, Sorted(tests=(imports,))) == set()
+
+
+@pytest.mark.parametrize(("before", "asked"), [("read", True), ("partial", False)])
+def test_a_report_that_is_cut_since_the_change_is_put_to_the_user(before: str, *, asked: bool) -> None:
+    """A test of the task's own printed into the runner's lines, and ended COMPLETE with its failure rescued."""
+    base = BaseRun(replace(run(keep="passed"), reading=before))  # type: ignore[arg-type]
+    evidence = evidence_of("rake test", base, (replace(run(keep="passed"), reading="partial"), False), Sorted(), "add")
+    assert any("cut" in place.message for place in evidence.asks) == asked

@@ -83,6 +83,13 @@ def test_a_function_that_was_asked_for_and_uses_nothing_is_hollow() -> None:
     assert not found(hollow, request="Change the page.")
 
 
+def test_what_the_request_says_a_function_is_given_is_not_to_be_marked_as_unused() -> None:
+    """`with_darkness(self, _dusk, _dawn)` gave itself back and ended COMPLETE."""
+    hollow = changed("a.py", None, "class Race:\n    def with_darkness(self, _dusk, _dawn):\n        return self\n")
+    assert "with_darkness() does nothing" in found(hollow, request="Add `with_darkness(dusk, dawn)`.")["Q3"]
+    assert not found(hollow, request="Add with_darkness, it may do nothing yet.")
+
+
 def test_a_method_that_a_subclass_makes_anew_may_be_empty() -> None:
     """Also where the request has its name as a word."""
     hook = "class Fifo:\n    def used(self, key):\n        pass\n\n\nclass Lru(Fifo):\n    {} = stored\n"

@@ -91,6 +91,47 @@ def test_the_same_events_again_are_taken_once(at: Desk) -> None:
         assert [each["payload"]["content"] for each in server.events.values()] == ["once", "new"]
 
 
+def test_a_known_id_with_other_content_is_a_conflict_and_nothing_of_the_file_is_taken(at: Desk) -> None:
+    spool = begun(at, None, "--offline")
+    secret = a_thought("the key is AKIAQWERTYUIOPASDFGH", event_id=new_id())
+    output = {
+        "type": "terminal_output",
+        "event_id": new_id(),
+        "payload": {"stream": "stdout", "chunk": "a\n", "is_truncated": False},
+    }
+    snapshot = {
+        "type": "file_snapshot",
+        "event_id": new_id(),
+        "payload": {
+            "file_path": "a.py",
+            "content": "token = 'ghp_0123456789012345678901234567890123ab'\n",
+            "snapshot_reason": "pre_test",
+        },
+    }
+    events = [secret, output, snapshot]
+    whole = lines(*events)
+    for _ in range(2):
+        ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=whole)
+        assert ran.code == 0, ran.err
+    others = [
+        {**secret, "payload": {**secret["payload"], "content": "other"}},
+        {**secret, "seq": 9},
+        {**secret, "actor": {"kind": "ide"}},
+        {**snapshot, "payload": {**snapshot["payload"], "content": "x\n"}},
+        {**snapshot, "type": "file_edit"},
+    ]
+    for other in others:
+        ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(a_thought("new"), other))
+        assert ran.code == 2, other
+    twice = new_id()
+    ran = capture(
+        at, None, "append", spool.trace_id, "-", "--offline",
+        stdin=lines(a_thought("a", event_id=twice), a_thought("b", event_id=twice)),
+    )  # fmt: skip
+    assert (ran.code, "already there with other content" in ran.err) == (2, True)
+    assert [line.seq for line in spool.lines()] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("wrapped", ["list", "object", "lines"])
 def test_events_come_as_lines_as_a_list_or_as_a_request(at: Desk, wrapped: str) -> None:
     spool = begun(at, None, "--offline")

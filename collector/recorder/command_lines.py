@@ -54,8 +54,6 @@ _BEFORE: Final = _table("before")
 _HARMLESS: Final = frozenset(_WORDS["harmless"])
 _WITH_VALUE: Final = _table("with_value")
 _SEARCHERS: Final = frozenset(_WORDS["searchers"])
-_COMMITTERS: Final = frozenset(_WORDS["committers"])
-_NO_COMMIT: Final = frozenset(_WORDS["no_commit"])
 _OURS: Final = frozenset(_WORDS["ours"])
 
 
@@ -79,7 +77,7 @@ class TestCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line's purpose. `viewed`: (kind, path, line, query); `ours`: only about the recording; `commits`: it may."""
+    """A line's purpose. `viewed`: (kind, path, line, query); `ours`: only about the recording."""
 
     program: str = ""
     test: TestCommand | None = None
@@ -87,7 +85,6 @@ class Line:
     viewed: tuple[Literal["open", "search"], str, int | None, str] | None = None
     editor: bool = False
     ours: bool = False
-    commits: bool = False
 
 
 Inside = Callable[[str, str, Sequence[str]], str]
@@ -104,7 +101,6 @@ def read_line(text: str, *, inside: Inside = lambda _program, _target, _entered:
     found = Line(
         program=_base((others or [commands[0][0]])[0]),
         ours=not others,
-        commits=any(_may_commit(words) for words in others),
     )
     entered: list[tuple[tuple[int, ...], str]] = []
     for words, standing, place, shells, whole, variables in commands:
@@ -202,13 +198,6 @@ def junit_path(words: Sequence[str]) -> str | None:
                 return value
             return words[number + 1] if number + 1 < len(words) else None
     return None
-
-
-def _may_commit(words: Sequence[str]) -> bool:
-    if _base(words) != "git":
-        return _base(words) in _COMMITTERS
-    plain = [word for word in _without_values("git", words[1:], _BEFORE) if not word.startswith("-")]
-    return plain[:1] != [] and plain[0] not in _NO_COMMIT
 
 
 def _base(words: Sequence[str]) -> str:

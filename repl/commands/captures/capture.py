@@ -228,7 +228,9 @@ async def delete(context: Context, arguments: Namespace) -> None:
             raise UsageError("nothing was deleted")
         await client.delete(trace_id, key=key, erase_now=arguments.erase_now)
     context.output.line(f"deleted {short} at {client.address}: its id and the time of this stay")
-    if any(spool.trace_id == trace_id for spool in list_spools(context.state_root)):
+    for spool in (spool for spool in list_spools(context.state_root) if spool.trace_id == trace_id):
+        if spool.sent.created:
+            spool.note_sent(deleted=True)
         context.output.note(f"pm record discard {short} deletes what is here")
     context.output.result("capture delete", {"trace_id": trace_id})
 

@@ -37,7 +37,7 @@ from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
 from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
-from collector.tokens import ADMIN, Access, Right, Tokens, draw_token, hash_token
+from collector.tokens import ADMIN, ANOTHER, Access, Right, Tokens, draw_token, hash_token
 from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError
 from tracer.redaction.engine import ProjectRedactor
@@ -163,7 +163,9 @@ class Collector:
         raw = sent if isinstance(sent, bytes) else orjson.dumps(sent)
         asked = prepare_create(raw, key=self._key, redactors=self._redactors, developer=access.developer)
         trace_id = asked.trace_id or new_id()
-        access.check_opens(trace_id, asked.metadata)
+        if not access.opens(trace_id, asked.metadata):
+            why = f"the new trace is of the project {asked.metadata['repo']['repo_id']}"
+            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=ANOTHER)
         row = TraceRow(trace_id=trace_id, created_at_ms=now_epoch_ms(), metadata=asked.metadata)
         token = draw_token("ingest")
         # From the look at the bundle to its belonging to the trace, nothing is collected.

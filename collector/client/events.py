@@ -6,14 +6,14 @@ One event that the collector refuses would hold up everything behind it. Patches
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
 from collector.client.spool import Draft, Spool
 from collector.config import IntakeLimits
-from collector.errors import IntakeError
+from collector.errors import IntakeError, other_content
 from collector.intake.parse import parse_events
 from collector.intake.prepare import TEXTS
 from collector.intake.redact_code import TraceMap
@@ -51,17 +51,28 @@ _NEXT: Final = "one event a line: pm schema trace prints the schema"
 def checked_drafts(
     events: Iterable[Mapping[str, Any]], spool: Spool, *, redactor: ProjectRedactor | None
 ) -> Iterator[Draft]:
-    """Drafts of `events` the spool lacks, redacted unless `redactor` is None; call within `spool.writing()`."""
-    known = {orjson.loads(line.raw)["event_id"].lower() for line in spool.lines()}
+    """Drafts of `events` the spool lacks, redacted unless `redactor` is None; call within `spool.writing()`.
+
+    Raises EventConflictError: an event's id is known, and it says something else.
+    """
+    known = {orjson.loads(line.raw)["event_id"].lower(): line.seq for line in spool.lines()}
+    given: dict[str, Mapping[str, Any]] = {}
     seq = spool.last_event()
     batch: list[dict[str, Any]] = []
     trace_map = TraceMap(redactor) if redactor is not None else None
     outputs = spool.header["request"]["developer"].get("consent_flags", {}).get("store_terminal_output") is True
     for number, event in enumerate(events, 1):
-        event_id = event.get("event_id")
-        if isinstance(event_id, str) and event_id.lower() in known:
-            continue
+        name = str(event.get("event_id", "")).lower()
         full = {"event_id": new_id(), "ts_ms": now_epoch_ms(), "actor": _HUMAN, "context": {}, **event}
+        if name in known:
+            full.setdefault("seq", known[name])
+            (draft,) = redacted_drafts([full], redactor, trace_map, outputs=outputs)
+            check_repeated(draft, spool, known[name], filled={"seq", "ts_ms"} - event.keys())
+            continue
+        if name in given:
+            if event != given[name]:
+                raise other_content(name, seq=seq)
+            continue
         full.setdefault("seq", seq + 1)
         if isinstance(full["seq"], int) and full["seq"] <= seq:
             raise UsageError(
@@ -70,14 +81,27 @@ def checked_drafts(
                 next_step="leave seq out: it is given in order",
             )
         seq = full["seq"] if isinstance(full["seq"], int) else seq
-        if isinstance(full["event_id"], str):
-            known.add(full["event_id"].lower())
+        given |= {name: event} if name else {}
         batch.append(full)
         if len(batch) >= _BATCH:
             yield from redacted_drafts(batch, redactor, trace_map, outputs=outputs)
             batch = []
     if batch:
         yield from redacted_drafts(batch, redactor, trace_map, outputs=outputs)
+
+
+def check_repeated(draft: Draft, spool: Spool, seq: int, *, filled: Collection[str]) -> dict[str, Any]:
+    """The event at `seq`, whose id the draft has. Raises EventConflictError: the draft says something else.
+
+    It is read anew, as consent that was taken back may have narrowed it. What was `filled` in here is not compared.
+    """
+    event: dict[str, Any] = orjson.loads(next(spool.lines(after=seq - 1)).raw)
+    again = draft.event(seq)
+    if not again["payload"].get("links_to"):  # the recorder finds them
+        event["payload"]["links_to"] = again["payload"]["links_to"] = None
+    if any(event[name] != again[name] for name in again.keys() - {"event_id", *filled}):
+        raise other_content(event["event_id"], seq=seq)
+    return event
 
 
 _HUMAN: Final = {"kind": "human", "id": None}

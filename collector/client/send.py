@@ -7,6 +7,7 @@ A batch that is too large is halved. One sender at a time (LockedError).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from collector.client.api import CollectorClient, TooLargeError, UnknownBlobErro
 from collector.client.spool import Line, Spool
 from collector.store.plan import named_blobs
 from tracer.blobs import DirectoryBlobs
-from tracer.errors import ConflictError, CredentialsError, TraceError, UsageError
+from tracer.errors import ConflictError, CredentialsError, NotFoundError, TraceError, UsageError
 from tracer.lock import FileLock
 
 _BATCH_EVENTS: Final = 200
@@ -57,6 +58,12 @@ class _Sender:
         spool = self._spool
         closing = spool.final if final else None  # looked at first: what is appended later is not finalized away
         spool.bind(self._client.address)
+        if spool.sent.deleted:
+            raise NotFoundError(
+                f"this capture was deleted at {self._client.address}",
+                why="on request from here",
+                next_step=f"pm record discard {spool.trace_id[:8]} deletes what is here",
+            )
         await self._create()
         await self._go_on_where_the_server_is()
         for batch in _batches(spool.lines(after=spool.sent.seq)):
@@ -105,7 +112,13 @@ class _Sender:
 
     async def _go_on_where_the_server_is(self) -> None:
         """Take the server's mark: a reply that was lost is not waited for, a server that was restored is refilled."""
-        metadata = await self._client.metadata(self._spool.trace_id, key=self._key)
+        trace_id = self._spool.trace_id
+        try:
+            metadata = await self._client.metadata(trace_id, key=self._key)
+        except CredentialsError:
+            with suppress(CredentialsError):  # NotFoundError: the trace was deleted, and its key with it
+                await self._client.metadata(trace_id, key=self._client.token)
+            raise
         ingestion = metadata.get("ingestion")
         mark = ingestion.get("seq_last") if isinstance(ingestion, dict) else None
         if isinstance(mark, int):

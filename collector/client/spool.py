@@ -64,11 +64,12 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the server is known to have: `created`, all events up to `seq`, `finalized`."""
+    """What the server is known to have: `created`, all events up to `seq`, `finalized`; `deleted`: nothing any more."""
 
     created: bool = False
     seq: int = 0
     finalized: bool = False
+    deleted: bool = False
 
 
 def captures_folder(state_root: Path) -> Path:
@@ -263,7 +264,8 @@ class Spool:
         found = self._read("sent.json")
         if not isinstance(found, dict):
             return Sent()
-        return Sent(bool(found.get("created")), int(found.get("seq") or 0), bool(found.get("finalized")))
+        created, finalized, deleted = (bool(found.get(name)) for name in ("created", "finalized", "deleted"))
+        return Sent(created, int(found.get("seq") or 0), finalized, deleted)
 
     def note_sent(self, **changes: Any) -> Sent:
         """Change what the server is known to have, durably."""
@@ -275,7 +277,7 @@ class Spool:
         """Forget what another collector has of this capture; once it is created at `server`, it belongs there."""
         if self.sent.created and self.header.get("server") != server:
             (self.folder / "ingest-key").unlink(missing_ok=True)
-            self.note_sent(created=False, seq=0, finalized=False)
+            self.note_sent(created=False, seq=0, finalized=False, deleted=False)
 
     @property
     def ingest_key(self) -> str:
@@ -317,12 +319,15 @@ class Spool:
         return (self.folder / "paused").exists()
 
     def state(self) -> dict[str, Any]:
-        """What is in the spool and what of it the collector has. `state`: recording, paused, open, closed, sent."""
+        """What is in the spool and what of it the collector has.
+
+        `state`: recording, paused, open, closed, sent, deleted (at the collector).
+        """
         sent, last = self.sent, self.last_event()
         if self.recorder is not None:
             state = "paused" if self.paused else "recording"
-        elif sent.finalized:
-            state = "sent"
+        elif sent.deleted or sent.finalized:
+            state = "deleted" if sent.deleted else "sent"
         else:
             state = "open" if self.final is None else "closed"
         return {"state": state, "events": last, "sent": min(sent.seq, last), "finalized": sent.finalized}
@@ -433,11 +438,11 @@ def gone_name(folder: Path) -> Path:
 
 
 def unsent(state_root: Path) -> list[Unsent]:
-    """The captures that are not at their collector, or not all of them, newest first; running ones are left out."""
+    """The captures that are to be sent, or the rest of them, newest first; running ones are left out."""
     return [
         Unsent(spool, max(spool.last_event() - spool.sent.seq, 0))
         for spool in list_spools(state_root)
-        if spool.recorder is None and not _is_sent(spool)
+        if spool.recorder is None and not _is_sent(spool) and not spool.sent.deleted
     ]
 
 
@@ -473,7 +478,7 @@ def prune_sent(state_root: Path, chosen: Sequence[Kept]) -> list[Kept]:
 
 def _is_sent(spool: Spool) -> bool:
     sent = spool.sent
-    return sent.finalized and sent.seq >= spool.last_event()
+    return sent.finalized and not sent.deleted and sent.seq >= spool.last_event()
 
 
 def _sent_at_ms(spool: Spool) -> int | None:

@@ -35,7 +35,7 @@ def check_set(folder: Path, revocations: Path) -> dict[str, Any]:
         for entry in manifest["traces"]
         if entry["trace_id"] in revoked and not _agreed(entry, revoked[entry["trace_id"]])
     ]
-    changed = [shard["path"] for shard in manifest["shards"] if not _is_whole(folder / shard["path"], shard["sha256"])]
+    changed = [shard["path"] for shard in manifest["shards"] if not _is_whole(folder / shard["path"], shard)]
     return {
         "traces": len(manifest["traces"]),
         "revoked": rows,
@@ -51,13 +51,29 @@ def _agreed(entry: dict[str, Any], revocation: dict[str, Any]) -> bool:
     return not any(entry["consent"].get(flag) for flag in revocation["flags"])
 
 
-def _is_whole(path: Path, sha256: str) -> bool:
-    if path.is_dir():
-        return True  # a task folder: its files are for use, and no row to be compared
-    try:
+def folder_digest(folder: Path) -> str:
+    """The SHA-256 of a line for each file below the folder, in order of their paths: its SHA-256, `x` or `-`, its path.
+
+    Raises OSError: one cannot be read, or is no file.
+    """
+    lines = []
+    for path in (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()):
+        if path.is_symlink() or not path.is_file():
+            raise OSError(f"{str(path)!r} is no plain file")
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
-    except OSError:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        lines.append((path.relative_to(folder).as_posix(), digest, "x" if path.stat().st_mode & 0o100 else "-"))
+    told = "".join(f"{digest} {mode} {name}\n" for name, digest, mode in sorted(lines))
+    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _is_whole(path: Path, shard: dict[str, Any]) -> bool:
+    try:
+        if path.is_dir():  # a set of an older version has no digest of a task's files
+            return "files_sha256" not in shard or folder_digest(path) == shard["files_sha256"]
+        with path.open("rb") as file:
+            return bool(hashlib.file_digest(file, "sha256").hexdigest() == shard["sha256"])
+    except (OSError, KeyError):
         return False
 
 

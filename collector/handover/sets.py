@@ -26,7 +26,7 @@ from collector.handover.environments import unpack
 from collector.handover.export import ExportFormat, export_pieces, fields_of, redaction_version, write_export
 from collector.handover.export_filter import fields_in, parse_where
 from collector.handover.near_duplicates import NearDuplicate, Sketch, Sketching, near_duplicates
-from collector.handover.revoked import LIST, revocation_list
+from collector.handover.revoked import LIST, folder_digest, revocation_list
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
 from tracer.capture.document import TRACE_VERSION
@@ -87,11 +87,10 @@ class Shards:
     def add_folder(self, split: str, trace_id: str, row: BinaryIO) -> tuple[str, int]:
         """Unpack a row that holds the files of a task; the folder's path, and 0."""
         row.seek(0)
-        line = row.read()
         path = Path(split) / trace_id
-        size = unpack(line, self._folder / path)
+        size = unpack(row.read(), self._folder / path)
         told = {"path": path.as_posix(), "split": split, "rows": 1, "bytes": size}
-        self.written.append({**told, "sha256": hashlib.sha256(line).hexdigest()})
+        self.written.append({**told, "files_sha256": folder_digest(self._folder / path)})
         return path.as_posix(), 0
 
     def close(self) -> None:

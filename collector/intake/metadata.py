@@ -11,13 +11,12 @@ import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 import orjson
-from pydantic import BaseModel, ValidationError
 
 from collector.errors import IntakeError, TooLargeError, no_consent, unknown_blob
-from collector.intake.parse import refusal
+from collector.intake.parse import validated
 from collector.intake.prepare import BLOB_RULES, IntakeRules, check_consent, new_blob
 from collector.intake.redact_code import TraceMap
 from collector.intake.redactors import CaptureRedactors
@@ -29,7 +28,6 @@ from tracer.capture.canonical import canonical_json
 from tracer.capture.fields import BlobType
 from tracer.capture.wire import CreateTrace, FinalizeTrace
 
-_Model = TypeVar("_Model", bound=BaseModel)
 _IDENTITY_BYTES: Final = 16
 # Identifiers that are looked up again: redacting them would cut the trace off from what they name.
 _KEPT: Final = frozenset({"commit_base", "commit_head", "bundle_blob_id", "diff_blob_id"})
@@ -60,7 +58,7 @@ def prepare_create(raw: bytes, *, key: bytes, redactors: CaptureRedactors, devel
     value = parse_json(raw)
     if developer and isinstance(value, dict) and isinstance(value.get("developer"), dict):
         value["developer"]["developer_id"] = developer
-    sent = _validated(CreateTrace, value)
+    sent = validated(CreateTrace, value)
     if sent.store == "raw" and not sent.developer.consent_flags.store_raw_code:
         raise IntakeError(
             "raw mode needs the developer's consent",
@@ -91,7 +89,7 @@ class SentEnd(NamedTuple):
 
 def parse_end(raw: bytes) -> SentEnd:
     """What `POST /traces/{id}/finalize` sent; an empty body is an empty object."""
-    sent = _validated(FinalizeTrace, parse_json(raw) if raw.strip() else {}).final_state
+    sent = validated(FinalizeTrace, parse_json(raw) if raw.strip() else {}).final_state
     if sent is None:
         return SentEnd(None)
     if sent.pr.diff is not None and sent.pr.diff_blob_id is not None:
@@ -164,13 +162,6 @@ def prepare_blob(data: bytes, *, content_type: str, rules: IntakeRules, redactor
 def _redacted_tree(data: bytes, redactors: CaptureRedactors) -> bytes:
     head, _, files = data.partition(b"\n")
     return head + b"\n" + TraceMap(redactors.for_root(None).project).patch(files) if files else data
-
-
-def _validated(model: type[_Model], value: Any) -> _Model:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        raise refusal(error) from error
 
 
 def _redacted(value: dict[str, Any], redactors: CaptureRedactors) -> dict[str, Any]:

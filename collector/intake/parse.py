@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -19,6 +19,8 @@ from collector.intake.strict_json import BODY, check_json, parse_json, spelled
 from tracer.capture.events import EVENT_TYPES, PAYLOADS, Event, Payload, blob_fields
 from tracer.capture.fields import LAST_MS
 from tracer.capture.wire import inline_name
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 _MODELS: Final[TypeAdapter[list[Any]]] = TypeAdapter(list[Event])
 
@@ -239,6 +241,14 @@ def refusal(error: ValidationError, *, prefix: tuple[str, ...] = ()) -> IntakeEr
         refused = IntakeError(what, place=place, rule=rule, why=why)
     refused.problems = problems
     return refused
+
+
+def validated(model: type[_Model], value: object) -> _Model:
+    """The value as the model; IntakeError where its schema refuses it."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise refusal(error) from error
 
 
 def _problem(item: dict[str, Any], prefix: tuple[str, ...]) -> tuple[str, str, str]:

@@ -33,6 +33,7 @@ from tracer.redaction.marks import PLACEHOLDER
 REPORT_FOLDER: Final = ".pm-report"
 _REPORT: Final = f"{WORKSPACE}/{REPORT_FOLDER}/report"
 _SHELL: Final = re.compile(r"[;&|<>$`\\\n\r\0(){}*?!#~\[\]]")
+_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 _PATTERN: Final = re.compile(r"[\w.*?/-]+")
 # A folder below the workspace, and a line that begins with a change to it: what follows is checked by itself.
 _PART: Final = r"(?!\.\.?(?:/|\s|\Z))[\w.][\w.-]*"
@@ -99,7 +100,7 @@ def _placed(text: str, scripts: Scripts) -> _Placed:
     """A script is that of the nearest package, which may stand above, and is run in its folder."""
     folder, rest = _apart(text)
     package = next((above for above in _upward(folder) if above in scripts), folder)
-    if package != folder and (_SHELL.search(rest) is not None or not is_script(rest.split())):
+    if package != folder and (_is_for_shell(rest) or not is_script(rest.split())):
         return _Placed(folder, rest, {})
     return _Placed(package, rest, scripts.get(package, {}))
 
@@ -228,7 +229,7 @@ def recorded_profile(runs: Sequence[Seen]) -> dict[str, Any] | None:
         if plain or test is not None:
             folder = _folder_of(run, test.entered if test is not None else ())
             program = f"{run.runner} {words[0].rpartition('/')[2]} {folder}"
-            text = run.command.strip() if plain or test is None else shlex.join(test.started)
+            text = run.command.strip() if plain or test is None else test.line
             found.append((program, _in_folder(folder, text), run))
             known |= {program} if test is not None or run.runner != "custom" else set()
     found = [each for each in found if each[0] in known] or found
@@ -389,8 +390,8 @@ def _image_runner(profile: QaProfile, text: str) -> Runner:
     """Whose default image holds the program that a custom command starts."""
     if profile.runner != "custom":
         return profile.runner
-    words = _apart(text)[1].split()
-    return next((runner for runner, usual in _USUAL.items() if words[0] in usual["starts"]), "custom")
+    words = [word for word in _apart(text)[1].split() if word != "env" and _ASSIGNED.match(word) is None]
+    return next((runner for runner, usual in _USUAL.items() if words and words[0] in usual["starts"]), "custom")
 
 
 class _Started(NamedTuple):
@@ -412,7 +413,7 @@ def _started(texts: Sequence[str], scripts: Scripts) -> _Started:
     if len(lines) > 1:  # all of them, also where one fails
         command = ("sh", "-c", " ".join(("s=0;", *(f"( {line}\n) || s=$?;" for line in lines), "exit $s")))
     else:
-        command = ("sh", "-c", lines[0]) if _SHELL.search(texts[0]) else tuple(shlex.split(lines[0]))
+        command = ("sh", "-c", lines[0]) if _is_for_shell(texts[0]) else tuple(shlex.split(lines[0]))
     return _Started(
         command,
         {name: value for launch in found for name, value in launch.variables.items()},
@@ -441,13 +442,18 @@ def read_profile(asked: Any, *, name: str = "qa_profile") -> QaProfile | Refusal
         return Refusal("profile", f"{name} cannot be read: {place}: {first['msg']}")
 
 
+def _is_for_shell(text: str) -> bool:
+    """Whether more than words stands there: a sign of the shell's, or variables set for the command."""
+    return _SHELL.search(text) is not None or _ASSIGNED.match(text) is not None
+
+
 def _allowed(text: str, allowed: Sequence[str]) -> tuple[str, ...] | None:
     """The words to run; None where no entry allows them."""
     folder, rest = _apart(text.strip())
-    if folder and _SHELL.search(rest) is None and _allowed(rest, allowed) is not None:
+    if folder and not _is_for_shell(rest) and _allowed(rest, allowed) is not None:
         return ("sh", "-c", text)
     text = text.strip()
-    if _SHELL.search(text) is None:
+    if not _is_for_shell(text):
         try:
             words = tuple(shlex.split(text))
         except ValueError:

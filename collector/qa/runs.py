@@ -44,6 +44,7 @@ _CHEATS: Final = tuple(
     (str(row["name"]), {path: text.encode() for path, text in row["files"].items()})
     for row in tomllib.loads(Path(__file__).with_name("cheats.toml").read_text(encoding="utf-8"))["cheat"]
 )
+_NOT_STARTED: Final = (126, 127)  # by the shell: a program that cannot be run, or is not there
 _TOLD_OUTPUT: Final = 16 << 20  # where it is the report
 _TOO_LARGE: Final = Refusal("too_large", "the sources do not fit into the sandbox (qa.workspace_mb)")
 
@@ -451,8 +452,12 @@ class TestsStep:
 
 def _untested(ran: _Ran) -> Refusal | None:
     """Why this run says nothing about the code, if it does not."""
-    if ran.outcome.kind == "missing":
-        return Refusal("tool_missing", "the test runner (or tar) is not in the sandbox: use an image that holds it")
+    failed = any(test.outcome in {"failed", "error"} for test in ran.run.tests or ())
+    unstarted = ran.phase == "head" and ran.outcome.exit_code in _NOT_STARTED and not failed
+    if unstarted or ran.outcome.kind == "missing":
+        return Refusal(
+            "tool_missing", "a program of the tests (or tar) is not in the sandbox: use an image that holds it"
+        )
     if ran.outcome.kind == "no_room":
         return _TOO_LARGE
     if ran.phase == "head" and ran.run.tests == ():
@@ -466,15 +471,7 @@ def _shown(outcome: Outcome) -> dict[str, JsonValue]:
 
 
 def _word(outcome: Outcome, report: TestReport | None = None) -> str:
-    said = {
-        "exit": "passed" if outcome.passed else f"failed, exit {outcome.exit_code}",
-        "timeout": "ran out of time",
-        "oom": "ran out of memory",
-        "output": "wrote too much",
-        "missing": "found no test runner",
-        "no_room": "had no room for the sources",
-        "escaped": "ended its own sandbox",
-    }[outcome.kind]
+    said = outcome.said
     if report is not None and report.tests:
         parts = ", ".join(f"{number} {name}" for name, number in report.counts.items() if number)
         said = f"{said} ({parts})"

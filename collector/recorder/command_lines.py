@@ -33,6 +33,7 @@ _DEEPEST: Final = 3
 _MOST_TEXT: Final = 256 << 10
 _MOST_NEEDED: Final = 6
 _TARGET: Final = re.compile(r"[\w.][\w./-]*")
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*=")
 _ASSIGNED: Final = re.compile(r"(?m)^(?:export )?([\w.-]+)[ \t]*[:?]*=[ \t]*([^\n#$]*?)[ \t]*$")
 # The goal that the file sets anywhere, else its first target that is no special one.
 _FIRST_GOAL: Final = re.compile(
@@ -53,8 +54,6 @@ _BEFORE: Final = _table("before")
 _HARMLESS: Final = frozenset(_WORDS["harmless"])
 _WITH_VALUE: Final = _table("with_value")
 _SEARCHERS: Final = frozenset(_WORDS["searchers"])
-_COMMITTERS: Final = frozenset(_WORDS["committers"])
-_NO_COMMIT: Final = frozenset(_WORDS["no_commit"])
 _OURS: Final = frozenset(_WORDS["ours"])
 
 
@@ -62,8 +61,8 @@ _OURS: Final = frozenset(_WORDS["ours"])
 class TestCommand:
     """A test run within a line. `standing` says how its exit code shows; `place` is its place in the last pipe.
 
-    `entered` are the folders that the line changes to before it, as they are written; `started` are its words with
-    what finds its program (`npx`, `uv run`).
+    `entered` are the folders that the line changes to before it, as they are written; `line` is it alone, with the
+    variables that are set for it and what finds its program (`npx`, `uv run`).
     """
 
     __test__ = False  # not a pytest class
@@ -73,12 +72,12 @@ class TestCommand:
     standing: Standing
     place: int = 0
     entered: tuple[str, ...] = ()
-    started: tuple[str, ...] = ()
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line's purpose. `viewed`: (kind, path, line, query); `ours`: only about the recording; `commits`: it may."""
+    """A line's purpose. `viewed`: (kind, path, line, query); `ours`: only about the recording."""
 
     program: str = ""
     test: TestCommand | None = None
@@ -86,7 +85,6 @@ class Line:
     viewed: tuple[Literal["open", "search"], str, int | None, str] | None = None
     editor: bool = False
     ours: bool = False
-    commits: bool = False
 
 
 Inside = Callable[[str, str, Sequence[str]], str]
@@ -103,10 +101,9 @@ def read_line(text: str, *, inside: Inside = lambda _program, _target, _entered:
     found = Line(
         program=_base((others or [commands[0][0]])[0]),
         ours=not others,
-        commits=any(_may_commit(words) for words in others),
     )
     entered: list[tuple[tuple[int, ...], str]] = []
-    for words, standing, place, shells, whole in commands:
+    for words, standing, place, shells, whole, variables in commands:
         base, rest = _base(words), words[1:]
         if base in {"cd", "pushd"}:
             entered.append((shells, next((word for word in rest if word != "--"), "~")))
@@ -120,9 +117,9 @@ def read_line(text: str, *, inside: Inside = lambda _program, _target, _entered:
             if any(read_line(line, inside=deeper, depth=depth + 1).test for line in lines):
                 runner = _HOLDERS[base]
         if runner and found.test is None:
-            started = _with_finder(whole, words)
+            line = _alone(whole, words, variables)
             test = TestCommand(
-                runner=runner, words=tuple(words), standing=standing, place=place, entered=folders, started=started
+                runner=runner, words=tuple(words), standing=standing, place=place, entered=folders, line=line
             )
             found = replace(found, test=test)
         if base in _DEBUGGERS or (base.startswith("python") and rest[:2] in (["-m", "pdb"], ["-m", "ipdb"])):
@@ -203,13 +200,6 @@ def junit_path(words: Sequence[str]) -> str | None:
     return None
 
 
-def _may_commit(words: Sequence[str]) -> bool:
-    if _base(words) != "git":
-        return _base(words) in _COMMITTERS
-    plain = [word for word in _without_values("git", words[1:], _BEFORE) if not word.startswith("-")]
-    return plain[:1] != [] and plain[0] not in _NO_COMMIT
-
-
 def _base(words: Sequence[str]) -> str:
     return os.path.basename(words[0]) if words else ""  # noqa: PTH119 - a text, not a place
 
@@ -260,10 +250,10 @@ def _without_values(base: str, rest: Sequence[str], table: Mapping[str, frozense
     return [word for at, word in enumerate(rest) if at == 0 or rest[at - 1] not in options]
 
 
-def _commands(text: str) -> Iterator[tuple[list[str], Standing, int, tuple[int, ...], list[str]]]:
+def _commands(text: str) -> Iterator[tuple[list[str], Standing, int, tuple[int, ...], list[str], list[str]]]:
     """Every simple command of the line, outside substitutions: words without prefixes, standing, place in its pipe.
 
-    Then come the subshells around it, outermost first, and its words with all prefixes.
+    Then come the subshells around it, outermost first, its words with all prefixes, and the variables set for it.
     """
     from runner.gate.languages import by_name  # 10 ms for both, with the first command
     from runner.gate.source import parse
@@ -280,22 +270,33 @@ def _commands(text: str) -> Iterator[tuple[list[str], Standing, int, tuple[int, 
         node = waiting.pop()
         if node.type in {"command_substitution", "process_substitution", "function_definition", "comment"}:
             continue
-        if node.type == "command":
+        if node.type in {"command", "declaration_command"}:
             found.append(node)
             continue
         waiting.extend(reversed(node.named_children))
+    exported: list[str] = []
     for node in found:
+        variables = [
+            original[child.start_byte : child.end_byte].decode("utf-8", "replace")
+            for child in node.named_children
+            if child.type == "variable_assignment"
+        ]
+        if node.type == "declaration_command":
+            exported += variables
+            continue
         whole = _words(node, original)
         words = _unwrapped(whole)
         if words:
-            yield words, *_standing(node, last, original), _shells_around(node), whole
+            yield words, *_standing(node, last, original), _shells_around(node), whole, [*exported, *variables]
 
 
-def _with_finder(whole: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
-    """The words with the prefix by which the program is found."""
+def _alone(whole: Sequence[str], words: Sequence[str], variables: Sequence[str]) -> str:
+    """The words as a line, with the variables that are set for them and the prefix by which the program is found."""
     before = whole[: len(whole) - len(words)]
     at = next((at for at, word in enumerate(before) if _base([word]) in _FINDERS), len(before))
-    return tuple(whole[at:]) if at < len(before) else tuple(words)
+    given = [word.partition("=") for word in before[:at] if _VARIABLE.match(word)]  # to env, as words
+    line = shlex.join(whole[at:] if at < len(before) else words)
+    return " ".join([*variables, *(f"{name}={shlex.quote(value)}" for name, _, value in given), line])
 
 
 def _shells_around(node: Any) -> tuple[int, ...]:

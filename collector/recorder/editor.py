@@ -20,9 +20,8 @@ from typing import Any, Final
 
 import orjson
 
-from collector.client.events import redacted_drafts
+from collector.client.events import check_repeated, redacted_drafts
 from collector.client.spool import Draft, Spool
-from collector.errors import other_content
 from collector.intake.redact_code import TraceMap
 from collector.recorder.command_lines import read_line
 from collector.recorder.consent import WORDS, take_back
@@ -213,7 +212,9 @@ class Editor:
         (draft,) = redacted_drafts([whole], self._redactor, self._map, outputs=outputs)
         known = self._writer.known.get(event_id)
         if known is not None:
-            return self._repeated(draft, known, dated="ts_ms" in said)
+            filled = {"seq", "context", "ts_ms"} - ({"ts_ms"} & said.keys())
+            event = check_repeated(draft, self._spool, known, filled=filled)
+            return {"ok": True, "event_id": event["event_id"], "duplicate": True}
         path = whole["payload"].get("file_path")
         if path and not path.startswith(("/", "~")) and not self._writer.files.not_ignored([path]):
             raise UsageError("this file is not recorded", why="git or record.ignore leaves it out")
@@ -230,22 +231,6 @@ class Editor:
 
         event = self._writer.record(drafts)[0]
         return {"ok": True, "event_id": event["event_id"], "seq": event["seq"]}
-
-    def _repeated(self, draft: Draft, seq: int, *, dated: bool) -> Answer:
-        """Answer a line whose id is known. Raises EventConflictError: it says something else.
-
-        The event is read anew, as consent that was taken back may have narrowed it; what the recorder filled in is not
-        compared.
-        """
-        event = orjson.loads(next(self._spool.lines(after=seq - 1)).raw)
-        again = replace(draft, seq=seq).event(seq)
-        if not again["payload"].get("links_to"):
-            again["payload"] |= {"links_to": event["payload"].get("links_to")}
-            event["payload"].setdefault("links_to", None)
-        filled = ("context",) if dated else ("context", "ts_ms")
-        if any(event[name] != again[name] for name in again if name not in filled):
-            raise other_content(event["event_id"], seq=seq)
-        return {"ok": True, "event_id": event["event_id"], "duplicate": True}
 
     def _completed(self, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The payload with what the recorder knows better: where a file stands, which runner a command is of."""

@@ -111,6 +111,7 @@ Reason = Literal["pre_test", "post_test", "manual_checkpoint"]
 INLINE: Final = 256 << 10
 _MARKER: Final = MARKER.decode()
 _TRIES: Final = 3
+_DIFF_TREE: Final = ("diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", "--root")
 _MOST_FILES: Final = 1000
 _LARGEST_TREE: Final = 32 << 20  # redacting a megabyte takes half a second, here and at the collector
 _NOT_BEFORE: Final = "not kept before"
@@ -259,12 +260,15 @@ class FileTracker:
                 files.append((self._told(path), mode, self.store(data)))
         return tree_patch(files, left_out=left_out)
 
+    def committed(self, parent: str, commit: str) -> set[str]:
+        """The files that a commit changed."""
+        return self._named_by(*_DIFF_TREE, "--name-only", *([parent] if parent else []), commit)
+
     def commit_diff(self, parent: str, commit: str) -> tuple[bytes, list[str]]:
         """A commit's diff in the stored form (large and binary files only named), and its files never recorded."""
-        words = ["diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", "--root"]
         parts: list[bytes] = []
         left_out: list[str] = []
-        for entry in parse_raw(self.git.run(*words, *([parent] if parent else []), commit))[:_MOST_FILES]:
+        for entry in parse_raw(self.git.run(*_DIFF_TREE, *([parent] if parent else []), commit))[:_MOST_FILES]:
             path = _text(entry.path)
             if path and self.left_out(path):
                 left_out.append(path)

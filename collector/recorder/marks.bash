@@ -4,7 +4,7 @@ __pm_nonce=@NONCE@
 __pm_precmd() {
   local IFS=' '
   __pm_status=$1
-  printf '\033]7717;%s;A;%s;%s;%s\007' "$__pm_nonce" "$1" "${*:2}" "$PWD" 2>/dev/null >/dev/tty || :
+  printf '\033]7717;%s;A;%s@%s;%s;%s\007' "$__pm_nonce" "$1" "${EPOCHREALTIME-}" "${*:2}" "$PWD" 2>/dev/null >/dev/tty || :
 }
 __pm_again() { return "$__pm_status"; }
 __pm_preexec() {

@@ -5,8 +5,8 @@ if [[ -f "$ZDOTDIR/.zshrc" ]]; then . "$ZDOTDIR/.zshrc"; fi
 typeset -g __pm_nonce=@NONCE@
 # In braces: `set -x` shows nothing of it. Never a failure: `set -e` and traps see none; zsh keeps $? between hooks.
 __pm_precmd() { {
-  local __pm_status=$? __pm_pipe="${(j: :)pipestatus[@]}"
-  printf '\033]7717;%s;A;%s;%s;%s\007' "$__pm_nonce" "$__pm_status" "$__pm_pipe" "$PWD" >/dev/tty || :
+  local __pm_status=$? __pm_pipe="${(j: :)pipestatus[@]}" __pm_now='%D{%s.%3.}'
+  printf '\033]7717;%s;A;%s@%s;%s;%s\007' "$__pm_nonce" "$__pm_status" "${(%)__pm_now}" "$__pm_pipe" "$PWD" >/dev/tty || :
 } 2>/dev/null }
 __pm_preexec() { {
   local flag=zsh

@@ -199,6 +199,8 @@ class CommandOutput:
 
 _TICK_S: Final = 0.5
 _FLUSH_S: Final = 2.0
+_TIME: Final = re.compile(rb"(\d{1,11})[.,](\d{3})\d*")
+_LATE_MS: Final = 60_000
 _STOPPED: Final = 128 + signal.SIGTSTP
 
 
@@ -257,7 +259,7 @@ class Scribe:
         self._running: _Running | None = None
         self._cwd = str(git.top)
         self._was_paused = False
-        self._prompts_put = self._prompts_taken = self._prompts_done = 0
+        self._prompts_put = self._prompts_done = 0
         self.failed: PmError | None = None
         self.begun = threading.Event()
 
@@ -297,10 +299,8 @@ class Scribe:
                 if item.kind == "end":
                     self._close()
                     return
-                is_prompt = item.kind == "mark" and item.data.kind != "command"
-                self._prompts_taken += is_prompt
                 self._take(item)
-                self._prompts_done += is_prompt
+                self._prompts_done += item.kind == "mark" and item.data.kind != "command"
         except PmError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - top of the thread: a defect here must be told, not lost with it
@@ -399,9 +399,10 @@ class Scribe:
     def _overtaken(self, running: _Running, ts_ms: int) -> None:
         """Close a command that ended without a prompt: of lines pasted at once bash tells only the beginnings."""
         self._end_output()
-        self._sweep(running, ts_ms)
+        self._look_after(running, ts_ms)
         if running.line.test is not None:
             self._test(running, None, (), ts_ms)
+        self._writer.commits(self._actor(running), command=running.event_id, until_ms=ts_ms)
 
     def _command_drafts(self, running: _Running, *, begins: bool) -> list[Draft]:
         context = self._writer.context(running.event_id)
@@ -470,26 +471,23 @@ class Scribe:
         status, pipe, folder = (*mark.fields, "", "", "")[:3]
         self._cwd = ";".join(mark.fields[2:]) or folder or self._cwd
         self._entered.prompt()
-        running = self._running
+        running, until_ms = self._running, _ended_ms(mark, ts_ms)
         if running is None:
-            if not self._behind:
-                self._writer.commits()
+            self._writer.commits(until_ms=until_ms)
             return
         self._end_output()
         code = int(status) if status.lstrip("-").isdigit() else 0
         statuses = [int(part) for part in pipe.split() if part.isdigit()]
-        self._sweep(running, ts_ms)
+        self._look_after(running, until_ms)
         if code == _STOPPED:
             self._stopped.stop(running.doing, running.line)
         elif running.line.test is not None:
             self._test(running, code, statuses, ts_ms)
-        if not self._behind or running.line.commits:
-            self._writer.commits(self._actor(running), command=running.event_id)
+        self._writer.commits(self._actor(running), command=running.event_id, until_ms=until_ms)
         self._running = None
 
-    def _sweep(self, running: _Running, ts_ms: int) -> None:
-        """Look at what the command changed until its end; where more has happened since, that is not its doing."""
-        until_ms = None if self._items.empty() else ts_ms
+    def _look_after(self, running: _Running, until_ms: int) -> None:
+        """Look at what the command changed until its end: what came later, of a line typed ahead, is not its doing."""
         self._writer.sweep(self._actor(running), command=running.event_id, until_ms=until_ms)
 
     def _actor(self, running: _Running) -> Mapping[str, Any]:
@@ -534,10 +532,12 @@ class Scribe:
         return self._prompts_done == self._prompts_put or self.failed is not None
 
     @property
-    def _behind(self) -> bool:
-        """Whether later commands have ended already: a commit that is seen now may be theirs."""
-        return self._prompts_put > self._prompts_taken
-
-    @property
     def _command_id(self) -> str:
         return self._running.event_id if self._running is not None else ""
+
+
+def _ended_ms(mark: Mark, read_ms: int) -> int:
+    """When a command ended, by the shell; when its mark was read, where the shell does not tell it."""
+    told = _TIME.fullmatch(mark.text)
+    ended_ms = int(told[1] + told[2]) if told is not None else read_ms
+    return ended_ms if read_ms - _LATE_MS <= ended_ms <= read_ms else read_ms

@@ -514,12 +514,13 @@ async def record_session(
         if trouble:
             terminal.say(trouble)
         scribe = Scribe(spool, git, options, tell=terminal.say, gave_up=lock.release)
-        watcher = Watcher(
-            top=git.top,
-            left_out=options.left_out,
-            saved=lambda paths: scribe.put(Item("files", now_epoch_ms(), paths)),
-            tell=terminal.say,
-        )
+        loop = asyncio.get_running_loop()
+
+        def saved(paths: Sequence[str]) -> None:
+            """Hand on in two turns of the loop: the marks that the shell wrote before are read in between."""
+            loop.call_soon_threadsafe(loop.call_soon, scribe.put, Item("files", now_epoch_ms(), paths))
+
+        watcher = Watcher(top=git.top, left_out=options.left_out, saved=saved, tell=terminal.say)
         live = _Live(spool, client, begun=scribe.begun) if client is not None else None
         scribe.look_first()
 

@@ -114,7 +114,10 @@ _BEL: Final = b"\x07"
 
 
 class Mark(NamedTuple):
-    """A mark. `prompt`: fields are exit code, pipe status, folder; `command`: `text` is its line, fields are flags."""
+    """A mark. `prompt`: fields are exit code, pipe status, folder; `text` is the shell's clock in seconds, or empty.
+
+    `command`: `text` is its line, fields are flags.
+    """
 
     kind: str
     fields: tuple[str, ...]
@@ -187,7 +190,8 @@ class Cut:
             tokens.append(self._open._replace(text=text))
             self._open, self._text = None, b""
         elif kind == "A":
-            tokens.append(Mark("prompt", tuple(fields)))
+            status, _, ended = (fields or [""])[0].partition("@")
+            tokens.append(Mark("prompt", (status, *fields[1:]), ended.encode()))
 
 
 def _partial(data: bytes, start: bytes) -> int:

@@ -6,8 +6,9 @@ code and history as they are, so they need consent to unredacted code; without, 
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -115,17 +116,18 @@ class Head:
         self._log = log if log.is_file() else None
         self._at = log.stat().st_size if self._log is not None and since_ms is None else 0
         self._since_s = (since_ms or 0) // 1000
+        self._objects = Path(git.top, asked(git, "rev-parse", "--git-path", "objects"))
         self.commit = head_commit(git)
         self.branch = self._branch()
 
-    def moved(self) -> list[Made]:
-        """The commits made since the last look, oldest first."""
+    def moved(self, *, until_ms: int | None = None) -> list[Made]:
+        """The commits made since the last look, oldest first; those made after `until_ms` are left for a later look."""
         before = self.commit
         self.commit, self.branch = head_commit(self._git), self._branch()
-        made = self._from_log() if self._log is not None else self._from_history(before)
+        made = self._from_log(until_ms) if self._log is not None else self._from_history(before)
         return [commit for commit in (self._made(sha) for sha in made[-_MOST:]) if commit is not None]
 
-    def _from_log(self) -> list[str]:
+    def _from_log(self, until_ms: int | None) -> list[str]:
         if self._log is None:
             return []
         try:
@@ -136,16 +138,25 @@ class Head:
                 new = file.read()
         except OSError:
             return []
-        whole = new[: new.rfind(b"\n") + 1]
-        self._at += len(whole)
         found: list[str] = []
-        for line in whole.splitlines():
+        for line in new[: new.rfind(b"\n") + 1].split(b"\n")[:-1]:
             match = _LINE.fullmatch(line)
+            if match and until_ms is not None and self._is_later(match[2].decode("ascii"), int(match[3]), until_ms):
+                break
+            self._at += len(line) + 1
             what = (match[4] or b"").decode("utf-8", "replace") if match else ""
             word = re.split(r"[ :(]", what, maxsplit=1)[0]
             if match and word in _COMMITTING and not _moves_only(what) and int(match[3]) >= self._since_s:
                 found.append(match[2].decode("ascii"))
         return list(dict.fromkeys(found))
+
+    def _is_later(self, sha: str, at_s: int, until_ms: int) -> bool:
+        """Whether a line of the log is later, by the time of its new object: the log tells seconds alone."""
+        made_ns = at_s * 1_000_000_000
+        with contextlib.suppress(OSError):  # packed
+            object_ns = (self._objects / sha[:2] / sha[2:]).stat().st_ctime_ns
+            made_ns = object_ns if made_ns <= object_ns < made_ns + 2_000_000_000 else made_ns
+        return (until_ms + 1) * 1_000_000 <= made_ns < (now_epoch_ms() + 1) * 1_000_000
 
     def _from_history(self, before: str) -> list[str]:
         if not before or before == self.commit:
@@ -295,17 +306,23 @@ class RecordWriter:
             self.record(lambda: self.files.observe(wanted, actor=actor, context=self.context(command)))
 
     def sweep(
-        self, actor: Mapping[str, Any], *, command: str = "", found: str = "", until_ms: int | None = None
+        self,
+        actor: Mapping[str, Any],
+        *,
+        command: str = "",
+        found: str = "",
+        until_ms: int | None = None,
+        committed: Collection[str] = (),
     ) -> None:
         """Look at everything that git says differs: what the watcher has not told yet, or never will.
 
-        What changed after `until_ms` is left for a later look.
+        What changed after `until_ms` is left for a later look, unless it is `committed`.
         """
         if found:  # files that are as in the base again are known from what stands in the spool
             self.record(list)
         paths = self.files.changed_paths()
         if until_ms is not None:
-            paths = self.files.as_of(paths, until_ms)
+            paths = sorted({*self.files.as_of(paths, until_ms), *committed} & set(paths))
 
         def make() -> list[Draft]:
             drafts = self.files.observe(paths, actor=actor, context=self.context(command))
@@ -315,11 +332,13 @@ class RecordWriter:
 
         self.record(make)
 
-    def commits(self, actor: Mapping[str, Any] = PERSON, *, command: str = "") -> None:
-        """Record the commits that were made since the last look, after the edits that are in them."""
-        found = [made for made in self.head.moved() if made.sha not in self._committed and made.sha != self._base]
+    def commits(self, actor: Mapping[str, Any] = PERSON, *, command: str = "", until_ms: int | None = None) -> None:
+        """Record the commits that were made since the last look until then, after the edits that are in them."""
+        moved = self.head.moved(until_ms=until_ms)
+        found = [made for made in moved if made.sha not in self._committed and made.sha != self._base]
         if found:
-            self.sweep(actor, command=command)
+            paths = {path for made in found for path in self.files.committed(made.parent, made.sha)}
+            self.sweep(actor, command=command, until_ms=until_ms, committed=paths)
         for made in found:
             self._committed.add(made.sha)
             diff, left_out = self.files.commit_diff(made.parent, made.sha)

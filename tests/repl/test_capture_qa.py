@@ -49,6 +49,15 @@ def test_the_proof_is_shown_in_words_and_the_exit_code_is_0(project: Path) -> No
     assert "tests: head 2 of 2 passed" in ran.err
 
 
+def test_the_results_say_why_there_is_no_score_and_when_each_step_was_made(project: Path) -> None:
+    trace_id = _captured(project)
+    assert pm("capture", "qa", trace_id[:8], cwd=project, **_ENVIRON).code == 0
+    shown = pm("capture", "qa", "show", trace_id[:8], cwd=project, **_ENVIRON)
+    assert "No verdict: no judge is set up" in shown.out
+    status = pm("capture", "qa", "status", trace_id[:8], cwd=project, **_ENVIRON)
+    assert status.out.splitlines()[1].split() == ["schema", "done", "now"]
+
+
 def test_failing_tests_end_with_exit_code_1(project: Path) -> None:
     _captured(project, head={"tests/half.sh": TEST, "tests/zero.sh": CALM})
     ran = pm("capture", "qa", cwd=project, **_ENVIRON)

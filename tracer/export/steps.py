@@ -41,11 +41,16 @@ class Printed(NamedTuple):
 
 
 class Outputs:
-    """The pieces by the `seq` of their command; the test runs by the command that was one; when the session began."""
+    """The pieces by the `seq` of their command; the test runs by the command that was one; when the session began.
+
+    `_commits` are those whose message the command that made them says.
+    """
 
     def __init__(self) -> None:
         self.began_ms: int | None = None
         self.tests: dict[str, TestRunEvent] = {}
+        self._commits: set[str] = set()
+        self._newest = ("", "")
         self._kept: dict[int, bytearray] = {}
         self._commands: dict[str, int] = {}
         self._last = _NOBODY
@@ -55,8 +60,12 @@ class Outputs:
         self.began_ms = event.ts_ms if self.began_ms is None else self.began_ms
         if isinstance(event, TestRunEvent) and event.context.parent_event_id in self._commands:
             self.tests[event.context.parent_event_id] = event
+        if isinstance(event, CommitEvent) and event.context.correlation_id == self._newest[0]:
+            message = event.payload.message
+            self._commits |= {event.event_id} if message and message in self._newest[1] else set()
         if isinstance(event, TerminalCommandEvent):
             self._last = event.seq
+            self._newest = (event.event_id, event.payload.command)
             self._commands[event.event_id] = event.seq
             if event.context.correlation_id is not None:
                 self._commands[event.context.correlation_id] = event.seq
@@ -69,12 +78,14 @@ class Outputs:
             self._kept.setdefault(owner, bytearray()).extend(_KEPT.pack(digest, event.ts_ms, output.is_truncated))
 
     def tells(self, event: Event) -> bool:
-        """Whether a command tells this already: that it ran tests, looked at a file or started a debugger.
+        """Whether a command tells this already: that it ran tests, made a commit, looked at a file, started a debugger.
 
         What an editor tells while a command runs (the one that started it, often) is no word of that command.
         """
         if isinstance(event, TestRunEvent):
             return event.context.parent_event_id in self.tests
+        if event.event_id in self._commits:
+            return True
         about = isinstance(event, NavigationEvent | DebugActionEvent)
         return about and event.actor.kind != "ide" and event.context.correlation_id in self._commands
 

@@ -119,6 +119,19 @@ class Outcome:
         """It ended by itself with exit code 0."""
         return self.kind == "exit" and self.exit_code == 0
 
+    @property
+    def said(self) -> str:
+        """How it ended, for people."""
+        return {
+            "exit": "passed" if self.passed else f"failed, exit {self.exit_code}",
+            "timeout": "ran out of time",
+            "oom": "ran out of memory",
+            "output": "wrote too much",
+            "missing": "found no test runner",
+            "no_room": "had no room for the sources",
+            "escaped": "ended its own sandbox",
+        }[self.kind]
+
 
 class Sandbox(Protocol):
     """What runs strangers' code. Adapters: `container` (docker, podman) and `bubblewrap`."""

@@ -7,15 +7,14 @@ from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import orjson
-from pydantic import BaseModel, ValidationError
 
 from collector.client.events import checked_drafts, read_events
 from collector.client.send import Sending, send_spool
 from collector.client.spool import Spool, find_spool, list_spools, prune_sent, sent_before, unsent
-from collector.intake.parse import refusal
+from collector.intake.parse import validated
 from collector.recorder.begin import begin_capture, check_store, create_request, open_repository
 from collector.recorder.consent import Consent
 from repl.commands.captures.collector import UUID, NoCollectorError, holding, opened_collector
@@ -30,7 +29,6 @@ from tracer.errors import ConfigError, PmError, UsageError
 from tracer.journal.gc import parse_age
 from tracer.redaction.marks import load_key
 
-Model = TypeVar("Model", bound="BaseModel")
 _ALWAYS: Final = "always"
 _PAGE: Final = 500
 
@@ -134,16 +132,9 @@ async def new(context: Context, arguments: Namespace) -> None:
     context.output.result("capture new", {"trace_id": spool.trace_id, **spool.state()})
 
 
-def _checked(model: type[Model], value: object) -> Model:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        raise refusal(error) from error
-
-
 def _given_request(context: Context, arguments: Namespace) -> dict[str, Any]:
     found = _json_file(context, getattr(arguments, "from"))
-    sent = _checked(CreateTrace, found)
+    sent = validated(CreateTrace, found)
     flags = sent.developer.consent_flags
     check_store(sent.store, Consent(code=flags.store_raw_code, output=flags.store_terminal_output))
     return dict(found)
@@ -180,7 +171,7 @@ async def finalize(context: Context, arguments: Namespace) -> None:
 def _checked_state(state: Any, spool: Spool, context: Context) -> Mapping[str, Any] | None:
     if state is None:
         return None
-    _checked(SentFinalState, state)
+    validated(SentFinalState, state)
     if spool.header["request"].get("store") == "raw":
         return dict(state)
     kept = {name: state[name] for name in ("commit_head", "bundle_blob_id") if name in state}
@@ -228,7 +219,9 @@ async def delete(context: Context, arguments: Namespace) -> None:
             raise UsageError("nothing was deleted")
         await client.delete(trace_id, key=key, erase_now=arguments.erase_now)
     context.output.line(f"deleted {short} at {client.address}: its id and the time of this stay")
-    if any(spool.trace_id == trace_id for spool in list_spools(context.state_root)):
+    for spool in (spool for spool in list_spools(context.state_root) if spool.trace_id == trace_id):
+        if spool.sent.created:
+            spool.note_sent(deleted=True)
         context.output.note(f"pm record discard {short} deletes what is here")
     context.output.result("capture delete", {"trace_id": trace_id})
 

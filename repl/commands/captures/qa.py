@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from repl.commands.captures.collector import find_row, opened_collector
@@ -75,7 +76,8 @@ async def qa(context: Context, arguments: Namespace) -> int:
                     continue
                 status = (await collector.row(trace_id)).status
                 shown = found.model_dump(mode="json")
-                print_results(context, shown, table=arguments.table)
+                no_score = await _why_no_score(collector, shown)
+                print_results(context, shown, table=arguments.table, no_score=no_score)
                 if status == "qa_failed" and not shown["tests"]["not_testable"]:
                     context.output.line("the checks could not be made now; this is what earlier ones found")
                 results.append({"trace_id": trace_id, "status": status, "qa": shown})
@@ -157,8 +159,17 @@ async def find_capture(collector: Collector, text: str | None) -> str:
     raise NotFoundError("no capture is stored here", next_step="pm capture list")
 
 
-def print_results(context: Context, shown: dict[str, Any], *, table: bool) -> None:
-    """Print a trace's `qa`: schema, proof and scores; with `table` every test."""
+async def _why_no_score(collector: Collector, shown: dict[str, Any]) -> str:
+    judge = shown["judge"] or {}
+    if judge.get("overall") is not None or not judge.get("rationale_blob_id"):
+        return ""
+    with suppress(NotFoundError):  # gone with the consent to it
+        return (await collector.contents.read(judge["rationale_blob_id"])).decode("utf-8", "replace")
+    return ""
+
+
+def print_results(context: Context, shown: dict[str, Any], *, table: bool, no_score: str = "") -> None:
+    """Print a trace's `qa`: schema, proof and scores, or why there are none; with `table` every test."""
     output, tests = context.output, shown["tests"]
     output.line(f"schema  {'valid' if shown['schema_valid'] else 'NOT VALID'}")
     if tests["not_testable"]:
@@ -174,6 +185,8 @@ def print_results(context: Context, shown: dict[str, Any], *, table: bool) -> No
         overall = "no scores" if judge["overall"] is None else f"{judge['overall']:.1f} overall"
         flags = f"  ({', '.join(judge['flags'])})" if judge["flags"] else ""
         output.line(f"judge   {overall}{flags}")
+        if no_score:
+            output.line(f"        {one_line(no_score)}")
 
 
 def _print_proof(context: Context, tests: dict[str, Any], *, table: bool) -> None:
@@ -217,11 +230,12 @@ async def show(context: Context, arguments: Namespace) -> None:
         trace_id = await find_capture(collector, arguments.trace)
         row = await collector.row(trace_id)
         found = shown_qa(await collector.store.qa_facts(trace_id))
+        why = await _why_no_score(collector, found) if found is not None else ""
     if found is None:
         context.output.line(f"no check of {trace_id[:8]} has a result yet ({row.status})")
         context.output.note(_next(trace_id, row.status))
     else:
-        print_results(context, found, table=arguments.table)
+        print_results(context, found, table=arguments.table, no_score=why)
     context.output.result("capture qa show", {"trace_id": trace_id, "status": row.status, "qa": found})
 
 
@@ -236,7 +250,7 @@ async def status(context: Context, arguments: Namespace) -> None:
     now_ms = now_epoch_ms()
     context.output.line(f"capture      {trace_id}  {row.status}")
     for step in steps:
-        age = f"{age_text(now_ms - step['at_ms'])} ago" if step["at_ms"] else ""
+        age = f"{age_text(now_ms - step['at_ms'])} ago".replace("now ago", "now") if step["at_ms"] else ""
         context.output.line(f"{step['step']:<12} {step['state']:<20} {age}".rstrip())
     if row.status != "complete" or any(step["state"] == "due again" for step in steps):
         context.output.note(_next(trace_id, row.status))

@@ -247,6 +247,18 @@ async def test_no_action_stands_twice_and_no_result_is_empty(tmp_path: Path) -> 
     assert len(steps) == 4
 
 
+async def test_a_commit_stands_once_where_its_command_says_the_message(tmp_path: Path) -> None:
+    session = Session(tmp_path / "commits", "commits").begin({"a.py": b"x = 1\n"})
+    for command, message in (("git commit -am 'Count from 0'", "Count from 0"), ("git commit", "Written in an editor")):
+        told = session.event("terminal_command", {"cwd": "", "command": command, "shell": "bash", "env_hash": None})
+        session.event("commit", {"commit_sha": "0" * 40, "parent_sha": None, "message": message, "diff_blob_id": None})
+        session.events[-1]["context"]["correlation_id"] = told
+    row = await whole(chat_pieces(exported(session)))
+    calls = [each["tool_calls"][0]["function"] for each in row["messages"] if each.get("tool_calls")]
+    assert [call["name"] for call in calls] == ["run_command", "run_command", "commit"]
+    assert json.loads(calls[-1]["arguments"])["message"] == "Written in an editor"
+
+
 async def test_the_steps_of_atif_stand_as_recorded_and_none_goes_back_in_time(tmp_path: Path) -> None:
     """A clock was set back by an hour, an editor's thought came late, and later all is right again."""
     session = bug_fix(tmp_path / "clock", "clock")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from collector.collector import Collector
 from collector.errors import DeletedError
 from collector.final.consent import FLAGS, revocations, withdraw
 from collector.handover.revoked import LIST, check_set, revocation_list
-from collector.handover.sets import SetRequest, export_set
+from collector.handover.sets import SetRequest, Shards, export_set
 from collector.judge.packet import Packet
 from collector.judge.port import JudgeResult
 from collector.judge.rubric_judge import RubricJudge
@@ -198,3 +201,33 @@ async def test_a_set_that_was_changed_or_is_none_is_told(tmp_path: Path, collect
     assert check_set(tmp_path / "set", tmp_path / "set" / LIST)["changed"] == [path]
     with pytest.raises(UsageError, match="cannot be read"):
         check_set(tmp_path, tmp_path / "set" / LIST)
+
+
+def test_a_task_s_folder_of_which_a_file_was_changed_added_or_taken_is_told(tmp_path: Path) -> None:
+    files = {"instruction.md": False, "solution/solve.sh": True, "tests/verify.py": False}
+    line = {"files": [{"path": name, "executable": runs, "text": name} for name, runs in files.items()]}
+
+    def made(name: str) -> Path:
+        shards = Shards(tmp_path / name, name="harbor", most_rows=1)
+        shard, row = shards.add_folder("train", "one", io.BytesIO(orjson.dumps(line)))
+        entry = {"trace_id": "one", "consent": {}, "shard": shard, "row": row}
+        manifest = {"traces": [entry], "shards": shards.written}
+        (tmp_path / name / "manifest.json").write_bytes(orjson.dumps(manifest))
+        (tmp_path / name / LIST).write_bytes(revocation_list([], at_ms=1))
+        return tmp_path / name
+
+    def changed(folder: Path) -> Any:
+        return check_set(folder, folder / LIST)["changed"]
+
+    assert changed(made("whole")) == []
+    harms: list[Callable[[Path], object]] = [
+        lambda task: (task / "tests/verify.py").write_text("print(1)"),
+        lambda task: (task / "tests/conftest.py").write_text(""),
+        lambda task: (task / "instruction.md").unlink(),
+        lambda task: (task / "solution/solve.sh").chmod(0o644),
+        lambda task: (task / "tests/more").symlink_to("/etc"),
+    ]
+    for number, harm in enumerate(harms):
+        folder = made(f"harmed{number}")
+        harm(folder / "train/one")
+        assert changed(folder) == ["train/one"], number

@@ -129,6 +129,7 @@ def test_a_token_says_whose_trace_it_makes_and_opens_no_other_by_repeating_its_c
         assert own["developer"]["developer_id"] == "dev-17"
         refused = served.client.post("/traces", json=recorded | {"repo": new_trace()["repo"]}, headers=headers)
         assert (refused.status_code, "developer dev-17, project shop" in refused.text) == (403, True)
+        assert f"the new trace is of the project {new_trace()['repo']['repo_id']}" in refused.text
 
 
 OTHER_FIX = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x / 3\n+x / 2\n"

@@ -581,6 +581,40 @@ async def test_a_runner_that_is_not_there_is_said_and_nothing_runs(
     assert (qa["tests"]["not_testable"], qa["tests"]["invocations"]) == ("tool_missing", [])
 
 
+async def test_a_program_that_is_not_there_is_our_trouble_and_no_failed_test(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, lists=replace(settings.lists, commands=("no-such-runner", "sh run.sh")))
+    repository = a_repository(tmp_path)
+    for number, commands in enumerate((["no-such-runner"], ["sh run.sh", "no-such-runner"])):
+        profile = {"runner": "custom", "commands": commands}
+        trace_id = await send_session(collector, repository, profile=profile)
+        tests = (await _check(collector, trace_id, tmp_path, sandbox, settings=settings))["tests"]
+        assert (tests["final_passed"], tests["not_testable"]) == (None, "tool_missing"), number
+
+
+async def test_variables_that_are_set_for_the_tests_are_set_in_the_sandbox(
+    collector: Collector, tmp_path: Path, sandbox: SandboxFor
+) -> None:
+    line = "PYTHONPATH=src EMPTY= WORDS='a b' python3 -m unittest discover -s tests"
+    case = "import os\nimport unittest\n\nfrom half import half\n\n\nclass Half(unittest.TestCase):\n"
+    repository = a_repository(
+        tmp_path,
+        base={"src/half.py": "def half(x):\n    return x / 3\n"},
+        head={
+            "src/half.py": "def half(x):\n    return x / 2\n",
+            "tests/test_half.py": f"{case}    def test_half(self):\n"
+            "        self.assertEqual((half(6), os.environ['EMPTY'], os.environ['WORDS']), (3, '', 'a b'))\n",
+        },
+    )
+    settings = quick_settings(tmp_path)
+    settings = replace(settings, lists=replace(settings.lists, commands=(line,)))
+    trace_id = await send_session(collector, repository, profile={"runner": "custom", "command": line})
+    tests = (await _check(collector, trace_id, tmp_path, sandbox, settings=settings))["tests"]
+    assert tests["detail"]["proof"]["verdict"] == "proven", tests
+
+
 async def test_an_open_trace_is_not_checked(collector: Collector, tmp_path: Path, sandbox: SandboxFor) -> None:
     trace_id = await send_session(collector, a_repository(tmp_path))
     await collector.store.set_status(trace_id, "open")

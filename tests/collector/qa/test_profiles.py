@@ -175,6 +175,25 @@ def test_the_developer_s_own_runs_propose_a_profile(runs: Any, proposed: Any) ->
     assert (found and (found["runner"], found["commands"])) == proposed
 
 
+def test_variables_that_were_set_for_the_tests_stay_with_them() -> None:
+    lines = {
+        "PYTHONPATH=src pytest -q": "PYTHONPATH=src pytest -q",
+        "cd api && PYTHONPATH=$PWD/src TZ=UTC pytest -q | tail": "cd api && PYTHONPATH=$PWD/src TZ=UTC pytest -q",
+        "cd api && env WORDS='a b' timeout 9 uv run pytest": "cd api && WORDS='a b' uv run pytest",
+        "export CI=1 && npx jest; echo done": "CI=1 npx jest",
+    }
+    images: Any = (("npm test", "node:20"), ("pytest", "python:3"), ("custom", "python:3"))
+    for line, command in lines.items():
+        found = recorded_profile([Seen(line, "custom", passed=True)])
+        assert found is not None
+        assert found["commands"] == [command]
+        assert isinstance(plan_of(found, _LISTS), Refusal)  # a variable can change which program is started
+        plan = plan_of(found, replace(_LISTS, images=("*",), default_images=images), approved=True)
+        assert isinstance(plan, Plan)
+        assert plan.command[:2] == ("sh", "-c")
+        assert plan.image.endswith("node:20" if "jest" in line else "python:3")
+
+
 def test_one_command_and_several_exclude_each_other_and_the_file_is_named() -> None:
     asked = {"runner": "custom", "command": "pytest", "commands": ["pytest tests"]}
     told = plan_of(asked, _LISTS, name=".pm-orchestrator/qa.toml")

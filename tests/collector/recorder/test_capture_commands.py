@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from collector.client.spool import Draft, Spool, list_spools
-from tests.collector.recorder.support import Desk, Wire, create_request, desk, problem, wire
+from collector.client.spool import Draft, Spool, list_spools, sent_before
+from tests.collector.recorder.support import Asked, Desk, Wire, create_request, desk, problem, wire
 from tests.repl.support import Ran, command_line, environment, pm
 from tracer.clock import new_id
 
@@ -89,6 +89,47 @@ def test_the_same_events_again_are_taken_once(at: Desk) -> None:
         capture(at, server, "append", spool.trace_id, "-", stdin=lines(event))
         capture(at, server, "append", spool.trace_id, "-", stdin=lines(event, a_thought("new")))
         assert [each["payload"]["content"] for each in server.events.values()] == ["once", "new"]
+
+
+def test_a_known_id_with_other_content_is_a_conflict_and_nothing_of_the_file_is_taken(at: Desk) -> None:
+    spool = begun(at, None, "--offline")
+    secret = a_thought("the key is AKIAQWERTYUIOPASDFGH", event_id=new_id())
+    output = {
+        "type": "terminal_output",
+        "event_id": new_id(),
+        "payload": {"stream": "stdout", "chunk": "a\n", "is_truncated": False},
+    }
+    snapshot = {
+        "type": "file_snapshot",
+        "event_id": new_id(),
+        "payload": {
+            "file_path": "a.py",
+            "content": "token = 'ghp_0123456789012345678901234567890123ab'\n",
+            "snapshot_reason": "pre_test",
+        },
+    }
+    events = [secret, output, snapshot]
+    whole = lines(*events)
+    for _ in range(2):
+        ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=whole)
+        assert ran.code == 0, ran.err
+    others = [
+        {**secret, "payload": {**secret["payload"], "content": "other"}},
+        {**secret, "seq": 9},
+        {**secret, "actor": {"kind": "ide"}},
+        {**snapshot, "payload": {**snapshot["payload"], "content": "x\n"}},
+        {**snapshot, "type": "file_edit"},
+    ]
+    for other in others:
+        ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(a_thought("new"), other))
+        assert ran.code == 2, other
+    twice = new_id()
+    ran = capture(
+        at, None, "append", spool.trace_id, "-", "--offline",
+        stdin=lines(a_thought("a", event_id=twice), a_thought("b", event_id=twice)),
+    )  # fmt: skip
+    assert (ran.code, "already there with other content" in ran.err) == (2, True)
+    assert [line.seq for line in spool.lines()] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("wrapped", ["list", "object", "lines"])
@@ -271,6 +312,29 @@ def test_a_capture_is_deleted_at_its_collector_after_a_yes(at: Desk) -> None:
         assert (deleted.code, server.deleted) == (0, [spool.trace_id])
         assert "pm record discard" in deleted.err
     assert spool.folder.is_dir()
+
+
+def test_a_capture_that_was_deleted_at_its_collector_is_told_so_and_not_sent_again(at: Desk) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        capture(at, server, "append", spool.trace_id, "-", stdin=lines(a_thought("a")))
+
+        def gone(asked: Asked) -> tuple[int, dict[str, str], bytes]:
+            if asked.key == "ingest-key-of-the-test":
+                return problem(401, "credentials", "this token is unknown here")
+            return problem(410, "not_found", f"trace {spool.trace_id!r} was deleted: on request, at 2026-11-28")
+
+        server.answers = [gone, gone]  # by somebody else: its key went with it
+        ran = capture(at, server, "finalize", spool.trace_id)
+        assert (ran.code, "was deleted: on request" in ran.err) == (7, True), ran.err
+        assert "not sent: 1 capture" in capture(at, server, "list").err
+        assert capture(at, server, "delete", spool.trace_id, "--yes").code == 0
+        again = capture(at, server, "finalize", spool.trace_id)
+        listed = capture(at, server, "list")
+    assert (again.code, f"pm record discard {spool.trace_id[:8]}" in again.err) == (7, True), again.err
+    assert listed.out.split()[:2] == [spool.trace_id[:8], "deleted"]
+    assert "not sent" not in listed.err
+    assert sent_before(at.state, older_than_ms=-1_000) == [], "what the collector does not have stays here"
 
 
 def test_the_collectors_list_is_shown_whole(at: Desk) -> None:

@@ -309,8 +309,6 @@ def test_looking_and_debugging_are_told() -> None:
     assert not read_line("pm run x").ours
     assert not read_line("pm think x && pytest").ours
     assert read_line("pm think x; pm snapshot").ours
-    assert read_line("make; git -C . ci -m x").commits
-    assert not read_line("git -c a.b=c add -A && make").commits
 
 
 @pytest.mark.parametrize(
@@ -410,10 +408,10 @@ def _examples() -> Iterator[tuple[str, Callable[[Line], object]]]:
         for option in options:
             yield f"{plain[runner]} {option}", lambda found: found.test is None
     for program, options in WORDS["before"].items():
-        word = {"git": "status", "uv": "pytest"}.get(program, "test")
+        word = "pytest" if program == "uv" else "test"
         for option in options:
-            wanted = (lambda found: not found.commits) if program == "git" else (lambda found: found.test is not None)
-            yield f"{program} {'run ' if program == 'uv' else ''}{option} value {word}", wanted
+            line = f"{program} {'run ' if program == 'uv' else ''}{option} value {word}"
+            yield line, lambda found: found.test is not None
     for program, options in WORDS["with_value"].items():
         for option in options:
             yield f"{program} {option} 3 word a.py", lambda found: found.viewed is not None and "3" not in found.viewed
@@ -427,10 +425,6 @@ def _examples() -> Iterator[tuple[str, Callable[[Line], object]]]:
         yield f"{program} word a.py", lambda found: found.viewed == ("search", "a.py", None, "word")
     for word in WORDS["harmless"]:
         yield f"{word} x && pytest", lambda found: found.test is not None and found.test.standing == "line"
-    for program in WORDS["committers"]:
-        yield f"{program} x", lambda found: found.commits
-    for word in WORDS["no_commit"]:
-        yield f"git {word}", lambda found: not found.commits
     for word in WORDS["ours"]:
         yield f"pm {word} x", lambda found: found.ours
 

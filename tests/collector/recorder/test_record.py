@@ -769,6 +769,31 @@ def test_a_private_line_typed_ahead_is_kept_out_too(at: Desk) -> None:
 
 
 @BOTH
+def test_an_edit_and_a_commit_of_a_line_typed_ahead_are_that_line_s_own(tmp_path: Path, shell: str) -> None:
+    need_program(shell, how=f"install {shell}")
+    at = desk(tmp_path, release_dot_sh="sleep 0.05\necho b > b.txt\ngit add b.txt\ngit commit -qm released\n")
+    with Recording(at, shell, "--no-upload") as recording:
+        recording.run("echo known")
+        recording.terminal.send(b"sleep 0.7\r")
+        private = " sleep 0.05; echo '# a' >> cart.py && git commit -qam private"  # a file's time tells 10 ms, or less
+        for line in (private, "sh release.sh", "echo last; sleep 0.2"):
+            recording.terminal.send(f"{line}\r".encode())
+        recording.terminal.wait_for("\nlast", seconds=30)
+        recording.prompts = recording.shown()
+        recording.prompt()
+        recording.run("true")
+        recording.leave()
+    commands = {each["event_id"]: each["payload"]["command"] for each in at.events("terminal_command")}
+    told = [
+        (each["payload"].get("message", ""), commands.get(each["context"]["correlation_id"], ""))
+        for each in at.events()
+        if each["type"] in {"commit", "file_edit"}
+    ]
+    private = "[not recorded: typed with a leading space]"
+    assert told == [("", private), ("private", private), ("", "sh release.sh"), ("released", "sh release.sh")]
+
+
+@BOTH
 @SLOW
 def test_lines_typed_while_a_command_runs_are_none_of_its_output_and_their_edits_are_theirs(
     at: Desk, shell: str

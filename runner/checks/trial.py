@@ -47,6 +47,7 @@ from runner.checks.weighing import (
     held_against,
     is_lost,
     is_settled,
+    muted_new,
     named_as,
     new_passing,
     restated,
@@ -417,6 +418,8 @@ class Trials:
             evidence = evidence._replace(idle=idle, asks=(*evidence.asks, *told), restated=len(other) if changed else 0)
         elif not evidence.failing:
             evidence = evidence._replace(asks=(*evidence.asks, *unrun(there, run[0], found)))
+        if policy not in MAY_CHANGE:
+            evidence = evidence._replace(asks=(*evidence.asks, *muted_new(there, run[0], found)))
         if unmet is not None:
             asks = as_they_were(there.run.report, unmet, run[0].report, found, evidence.idle)
             evidence = evidence._replace(asks=(*asks, *evidence.asks))

@@ -352,6 +352,19 @@ def unrun(before: BaseRun, run: CommandRun, found: Sorted) -> Iterable[Place]:
         yield at("idle", what, suggestion="let the test command run them")
 
 
+def muted_new(before: BaseRun, run: CommandRun, found: Sorted) -> Iterable[Place]:
+    """Tests that the task added and skips, whatever the machine: what they would show is not done."""
+    new = compare(before.run.report, run.report).new
+    if muted := [name for name in new if run.report.outcomes[name] == "skipped"]:
+        for file in (*found.new_tests, *found.tests):
+            line = skip_in(file) if file.after is not None else None
+            if line is not None and not _ON_CONDITION.search((file.after or b"").split(b"\n")[line - 1]):
+                what = f"its own tests are skipped: {', '.join(muted[:_SHOWN])}"
+                yield at("idle", what, path=file.path, line=line, suggestion="let them run")
+                return
+
+
+_ON_CONDITION = re.compile(rb"(?i)skip_?(?:if|unless)|importorskip|run_?if|\b(?:if|unless)\b")
 _MAIN = re.compile(rb"\bmain\s*\(")  # a test that is a program: C, C++
 
 

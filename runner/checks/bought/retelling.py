@@ -226,6 +226,7 @@ class Retold:
         self.direct: set[str] = set()
         self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
         self.asked = asked
+        self.tests = tests
         self.product = product
         # Values that the request names stay, to work for them was the task; those in a call are its examples.
         self._asked = set(bare_values(_GIVEN.sub("", without_examples(asked))))

@@ -126,6 +126,7 @@ async def try_own(
             lambda: as_before(told, product, ends, trying.run_before, None, fresh=fresh),
             lambda: unmoved(told, ends),
             lambda: _by_object(product, request, "\n".join(tests.values()), copy[0], turned),
+            lambda: _unread(tests, ends),
         )
         for look in looks:
             found = await look()
@@ -152,7 +153,8 @@ class _Trying:
         root, self._run = copy
         whole = [file for file in whole if not file.too_large and not (root / file.path).is_symlink()]
         self._before = {file.path: file.before for file in whole}
-        self._texts = {**told.files, **told.beside, **{file.path: file.after for file in whole}}
+        tests = {path: text.encode() for path, text in told.tests.items()}
+        self._texts = {**tests, **told.files, **{file.path: file.after for file in whole}}
         self._copy = SpoiltCopy(root, self._texts)
         self._names = told.spans or names
         self._until = until
@@ -318,6 +320,16 @@ async def _limited(spots: Sequence[Spot], turned: _Turned) -> Tried:
             what = f"limited to a value that no test asks for: {spot.told}"
             return Tried(asks=(at("bought", what, path=spot.path, line=spot.line, suggestion="drop the limit"),))
     return Tried()
+
+
+async def _unread(tests: Mapping[str, str], ends: Callable[[Mapping[str, bytes]], Awaitable[Ends]]) -> Tried:
+    """Whether tests pass with nothing in the files of data that they name: they write themselves what they expect."""
+    code = {path for path in tests if (known := by_path(path)) is not None and known.functions}
+    given = "\n".join(tests[path] for path in code)
+    named = [path for path in tests if path not in code and tests[path] and is_word_of(Path(path).name, given)]
+    what = f"its own tests pass with nothing in {', '.join(named)}"
+    unread = GREEN in await ends(dict.fromkeys(named, b""))
+    return Tried(asks=(at("idle", what, suggestion="let the tests read what they expect"),) if unread else ())
 
 
 async def _unrun(

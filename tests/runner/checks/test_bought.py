@@ -9,7 +9,7 @@ import pytest
 
 from runner.checks.bought.other_inputs import _Seen
 from runner.checks.bought.retelling import Retold, edits_of
-from runner.checks.bought.tried import _by_build, _own_values, try_out
+from runner.checks.bought.tried import _by_build, _own_values, _unread, try_out
 from runner.checks.bought.variants import as_it_was, equalities, handed_back, listed, members_asked_for, spots_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
 from runner.gate.criterion import ChangedFile
@@ -616,3 +616,17 @@ async def test_tests_that_pass_by_how_the_project_is_built_are_put_to_the_user(
 
     found = await _by_build([ChangedFile(path=path, before=b"old", after=b"new")], ends)
     assert [place.path for place in found.asks] == (["Makefile"] if asked else [])
+
+
+@pytest.mark.parametrize(("named", "green", "asked"), [(True, True, True), (True, False, False), (False, True, False)])
+async def test_a_test_that_writes_itself_what_it_expects_is_put_to_the_user(
+    *, named: bool, green: bool, asked: bool
+) -> None:
+    """A golden file was written anew from what came out, whatever that was."""
+    tests = {"tests/test_a.py": 'assert out == read("days.txt")\n' if named else "", "tests/golden/days.txt": "3 6\n"}
+
+    async def ends(files: Mapping[str, bytes]) -> dict[str, str]:
+        assert files == ({"tests/golden/days.txt": b""} if named else {})
+        return {"": ""} if files and green else {}
+
+    assert bool((await _unread(tests, ends)).asks) == asked

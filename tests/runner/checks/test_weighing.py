@@ -14,6 +14,7 @@ from runner.checks.weighing import (
     as_told,
     evidence_of,
     held_against,
+    muted_new,
     named_as,
     restated,
     still_told,
@@ -276,3 +277,19 @@ def test_a_report_that_is_cut_since_the_change_is_put_to_the_user(before: str, *
     base = BaseRun(replace(run(keep="passed"), reading=before))  # type: ignore[arg-type]
     evidence = evidence_of("rake test", base, (replace(run(keep="passed"), reading="partial"), False), Sorted(), "add")
     assert any("cut" in place.message for place in evidence.asks) == asked
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome", "asked"),
+    [
+        (b"@pytest.mark.skip", "skipped", True),
+        (b"@pytest.mark.skipif(nt)", "skipped", False),
+        (b"@pytest.mark.skip", "passed", False),
+        (b"", "skipped", False),  # its runner knows why
+    ],
+)
+def test_a_test_of_the_tasks_own_that_is_skipped_shows_nothing(line: bytes, outcome: str, *, asked: bool) -> None:
+    """A method raised, its test was skipped, another test of it passed: COMPLETE."""
+    new = ChangedFile(path="tests/test_b.py", before=None, after=line + b"\ndef test_own():\n    assert x\n")
+    told = list(muted_new(BaseRun(run(keep="passed")), run(keep="passed", own=outcome), Sorted(new_tests=(new,))))
+    assert [place.path for place in told] == (["tests/test_b.py"] if asked else [])

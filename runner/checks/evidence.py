@@ -21,7 +21,7 @@ from runner.checks.commands import PlannedCommand, failing_tests
 from runner.checks.reports import CommandRun
 from runner.checks.run_tests import KEEP_BYTES, TestPlace, run_tests
 from runner.checks.trial import Trials
-from runner.gate.claimed_paths import claimed_paths, requested_paths
+from runner.claimed_paths import claimed_paths, requested_paths
 from runner.gate.criterion import (
     ChangedFile,
     ClaimedPath,

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
+from runner.claimed_paths import requested_paths
 from runner.executors.executor_port import EXECUTOR_NAMES
-from runner.gate.claimed_paths import requested_paths
 from tracer.errors import UsageError
 from tracer.facts import Subtask
 from tracer.redaction.cuts import beginning

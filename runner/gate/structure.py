@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -146,7 +146,7 @@ def _by_key(functions: Iterable[Function]) -> dict[str, list[Function]]:
 
 
 def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Shown]:
-    """New functions that were asked for by name, say what they do or are used, and use nothing that they are given."""
+    """New functions that were asked for by name, say what they do or are used, and use nothing they are given."""
     source, lines = file.source, file.lines
     if is_test_double(source.path) or source.path.endswith((".pyi", ".d.ts")):
         return
@@ -155,7 +155,7 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
             continue
         parent, in_tests = function.node.parent, stands_in_tests(source, function.node)
         meant = _refuses(function) or is_abstract(function) or _is_constructor(function) or _is_deliberate(function)
-        meant = meant or (parent is not None and parent.type in _VALUES)  # a callback may well do nothing
+        meant = meant or (parent is not None and parent.type in _VALUES)  # a callback may do nothing
         if meant or (in_tests and not TEST_NAME.match(function.name)):
             continue
         told = bool(function.documented or function.comments)
@@ -171,14 +171,14 @@ def hollow(file: Reviewed, asked: frozenset[str], change: Change) -> Iterator[Sh
 _VALUES = {"object", "pair", "assignment_expression"}
 TEST_NAME = later(r"_*[tT]est|should_")
 _NO_OP = pattern("structure", "no_op")
-_MADE = rb"(?m)^\s*(?:[\w*]+ )*%s\s*(?:\([^\n]*[:{]\s*$|=[^=])"  # a subclass may make it anew: it is a hook
+_MADE = rb"(?m)^\s*(?:[\w*]+ )*%s\s*(?:\([^\n]*[:{]\s*$|=[^=])"  # a subclass may make it anew: a hook
 _CALLED_BY_LANGUAGE = frozenset(
     {"constructor", "initialize", "deinit", "init", "main", "finalize", "dispose", "Dispose"}
 )
 
 
-def _hollowness(function: Function, *, named: bool, wanted: bool, in_tests: bool, asked: Collection[str]) -> str:
-    """What is missing in a trivial body, empty where it may well be all that is wanted."""
+def _hollowness(function: Function, *, named: bool, wanted: bool, in_tests: bool, asked: frozenset[str]) -> str:
+    """What a trivial body lacks, empty where it may be all that is wanted."""
     if function.is_empty:
         if in_tests:
             return f"empty test {function.name}()"
@@ -186,14 +186,11 @@ def _hollowness(function: Function, *, named: bool, wanted: bool, in_tests: bool
     given = function.parameters - {b"_"}
     if in_tests or not given or function.uses_parameters:
         return ""
-    unused = {name.lstrip(b"$_").decode("utf-8", "replace") for name in given if name.startswith((b"_", b"$_"))}
-    if unused and not (named and unused <= {*asked}):  # unless the request names what it is to be given as well
+    unused = {name.lstrip(b"$_").decode() for name in given if name.startswith((b"_", b"$_"))}
+    if _NO_OP.search(function.owner) or (unused and not (named and unused <= asked)):
         return ""
-    if _NO_OP.search(function.owner) or not (named or wanted):
-        return ""
-    if not named and (_has_bases(function) or b"@" in function.header):
-        return ""
-    return f"{function.name}() does nothing with what it is given"
+    free = named or (wanted and not _has_bases(function) and b"@" not in function.header)
+    return f"{function.name}() does nothing with what it is given" if free else ""
 
 
 def _may_be_empty(function: Function) -> bool:
@@ -206,7 +203,7 @@ def _may_be_empty(function: Function) -> bool:
     if _has_bases(function) or b"@" in function.header or b"#[" in function.header:
         return True
     if function.owner and (language in {"go", "c", "cpp"} or function.owner.encode() in function.source.extended):
-        return True  # a method may be there for an interface, or for those that extend the class
+        return True  # there for an interface, or for who extends the class
     if language in {"c", "cpp"} and len(function.parameters) <= 2:
         return True  # a type alone: the parameter has no name
     nested = any(above.type in function.source.language.functions for above in upwards(function.node.parent))

@@ -20,8 +20,8 @@ from runner.checks.evidence import (
     project_venv,
     running_checks,
 )
+from runner.claimed_paths import claimed_paths
 from runner.core.decide_loop import modification_prompt
-from runner.gate.claimed_paths import claimed_paths
 from runner.gate.criterion import (
     NOT_TRUSTED,
     ChangedFile,

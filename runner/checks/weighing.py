@@ -74,7 +74,9 @@ def unshown(before: BaseRun, run: CommandRun, tests: Mapping[str, str]) -> list[
     if before.run.outcome != "failed":
         return []
     known = before.run.report.outcomes
+    moved = {case.short for case in before.run.report.tests if case.outcome == "passed"}
     new = (case for case in run.report.tests if case.outcome == "passed" and case.id not in known)
+    new = (case for case in new if case.short not in moved)
     return [case for case in new if any(text for _, text in place_of(case, tests))]
 
 
@@ -170,7 +172,11 @@ def evidence_of(
         new=len([name for name in change.new if now.outcomes[name] == "passed"]),
         fixed=len(change.fixed),
         failing=failing,
-        removed=() if policy == "allowed" else red if policy == "change" else (*change.gone, *change.muted),
+        removed=()
+        if policy == "allowed"
+        else red
+        if policy == "change"
+        else (*_left_out(change, found, now), *change.muted),
         still_failing=change.still_failing if only_old else (),
         harness=found.steers,
         bought=(*looks_for_runner(found.product), *never_unequal(found.product)),
@@ -185,6 +191,23 @@ def evidence_of(
     if only_old and not counts["passed"]:
         return evidence._replace(unfixed=change.still_failing, still_failing=())  # nothing that this task can show
     return evidence
+
+
+def _left_out(change: Comparison, found: Sorted, now: TestReport) -> Iterable[str]:
+    """The tests that are gone, but for those of the product (Rust) that demand the same in new files of tests now."""
+    old, new = (
+        {
+            name: _demands(text)
+            for side in sides
+            for name, text in tests_in((side or b"").decode("utf-8", "replace")).items()
+        }
+        for sides in ([file.before for file in found.product], [file.after for file in found.new_tests])
+    )
+    passing = {case.short for case in now.tests if case.outcome == "passed"}
+    for name in change.gone:
+        short = CaseResult(name, "passed").short
+        if short not in passing or short not in old or old[short] != new.get(short):
+            yield name
 
 
 _CUT = at(
@@ -240,7 +263,7 @@ def held_against(
     evidence = evidence._replace(fixed=len(change.fixed))
     made_green = (name for name in change.still_failing if name not in left.failing)
     # Where tests may change, one that the task took out or moved is not there with the old harness either.
-    gone = (name for name in change.gone if policy not in MAY_CHANGE or name in left.outcomes)
+    gone = (name for name in _left_out(change, found, left) if policy not in MAY_CHANGE or name in left.outcomes)
     broken = tuple(dict.fromkeys((*change.broken, *gone, *made_green)))
     if not broken:
         removed = tuple(name for name in evidence.removed if not _is_widened(name, run.report, left))

@@ -293,3 +293,19 @@ def test_a_test_of_the_tasks_own_that_is_skipped_shows_nothing(line: bytes, outc
     new = ChangedFile(path="tests/test_b.py", before=None, after=line + b"\ndef test_own():\n    assert x\n")
     told = list(muted_new(BaseRun(run(keep="passed")), run(keep="passed", own=outcome), Sorted(new_tests=(new,))))
     assert [place.path for place in told] == (["tests/test_b.py"] if asked else [])
+
+
+@pytest.mark.parametrize(("line", "removed"), [("assert_eq!(tie(7), 7);", 0), ("assert_eq!(tie(8), 8);", 1)])
+def test_a_test_of_the_product_that_demands_the_same_in_a_file_of_its_own_is_not_gone(line: str, removed: int) -> None:
+    """A module was split and its tests moved to `tests/`: honest work was rejected for tests that it took away."""
+    old = "fn tie() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn units() {\n        assert_eq!(tie(7), 7);\n    }\n}"
+    new = f"#[test]\nfn units() {{\n    {line}\n}}\n"
+    found = Sorted(
+        product=(ChangedFile("src/cord.rs", old.encode(), None),),
+        new_tests=(ChangedFile("tests/cord.rs", None, new.encode()),),
+    )
+    before, after = (
+        CommandRun(command="cargo test", exit_code=0, reading="read", report=TestReport((CaseResult(name, "passed"),)))
+        for name in ("cord::tests::units", "units")
+    )
+    assert len(evidence_of("cargo test", BaseRun(before), (after, False), found, "add").removed) == removed

@@ -298,7 +298,7 @@ def test_a_test_of_the_tasks_own_that_is_skipped_shows_nothing(line: bytes, outc
 @pytest.mark.parametrize(("line", "removed"), [("assert_eq!(tie(7), 7);", 0), ("assert_eq!(tie(8), 8);", 1)])
 def test_a_test_of_the_product_that_demands_the_same_in_a_file_of_its_own_is_not_gone(line: str, removed: int) -> None:
     """A module was split and its tests moved to `tests/`: honest work was rejected for tests that it took away."""
-    old = "fn tie() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn units() {\n    assert_eq!(tie(7), 7);\n    }\n}"
+    old = "fn tie() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn units() {\n  assert_eq!(tie(7), 7);\n    }\n}"
     new = f"#[test]\nfn units() {{\n    {line}\n}}\n"
     found = Sorted(
         product=(ChangedFile("src/cord.rs", old.encode(), None),),

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import re2
 
-from tracer.redaction.gate import Called, Key, loosened
+from tracer.redaction.gate import Called, Key, beyond_hexadecimal, loosened
 
 _TEMPLATE = re.compile(
     rb"^[$<{%\[(*@#!&]|\$\{|\{\{|\}\}|\.\.\.|xxxx|\*\*\*|<[a-z_ -]+>"  # the first sign, or a sign inside
@@ -526,6 +526,12 @@ class Rule:
         return compiled(loosened(self.gate))
 
     @cached_property
+    def _beyond(self) -> Any:
+        """What the gate asks for beside `first`; None: nothing."""
+        others = beyond_hexadecimal(self.first)
+        return compiled(others) if others else None
+
+    @cached_property
     def _allows(self) -> list[_Allow]:
         return [_Allow(entry) for entry in (*self.allow, *self.shared)]
 
@@ -590,6 +596,8 @@ class Rule:
 
     def _holds(self, match: Any, data: bytes, start: int, end: int) -> bool:
         secret = data[start:end]
+        if self._beyond is not None and self._beyond.search(match.group(0)) is None:
+            return False
         if self.least_entropy:
             # One in 2,000 random values of 24 signs lies below the 3.5 bits a sign that some rules ask for.
             # Of hexadecimal digits one key in twelve does: they have 4 at most.

@@ -706,11 +706,15 @@ def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[L
     if isinstance(layer, Undone) and layer.may_be_form:
         makers += (form_view,)
     data = layer.data
+    seen: set[bytes] = set()
     for make in makers:
         view = make(data, called)
         if view is not None:
+            seen.add(view.data)
             yield view
     if changes := list(_before_lines(data, called)):
         yield _rewritten(data, changes)
-    yield from joined_views(data, called, widths=not isinstance(layer, Undone) or layer.wraps)
+    for one in joined_views(data, called, widths=not isinstance(layer, Undone) or layer.wraps):
+        if one.data not in seen:  # lines that a sign continues are put together by `any_view` as well
+            yield one
     yield from runs_views(data, called)

@@ -7,6 +7,7 @@ import json
 import random
 import string
 from collections.abc import Callable
+from html import escape
 
 import pytest
 
@@ -130,4 +131,19 @@ def test_what_decodes_to_other_letters_is_looked_through(redactor: ProjectRedact
         assert redacted.endswith(".\nend\n")
         cores = [base64.b64encode(b"\0" * at + value.encode())[4:-4].decode() for at in range(3)]
         assert [core for core in (*cores, value.encode().hex()) if core in redacted.replace("\n", "")] == []
+        assert redactor.redact_text(redacted) == (redacted, {})
+
+
+@pytest.mark.parametrize("command", ["twine upload -u joe -p '@@' dist/*", "sqlcmd -S db1 -U sa -P '@@' -Q 1"])
+@pytest.mark.parametrize("cell", ["td", "th"])
+def test_a_command_in_a_cell_begins_there_whatever_the_cell_before_holds(
+    redactor: ProjectRedactor, command: str, cell: str
+) -> None:
+    draw = random.Random(f"{command}{cell}")
+    for number in range(10):
+        secret = f"{word(draw)}{draw.randint(100, 9999)}{word(draw).title()}!"
+        program, _, rest = escape(command.replace("@@", secret)).partition(" ")
+        row = f'<tr><{cell}>{number}</{cell}><{cell}><span class="n">{program}</span> {rest}</{cell}></tr>\n'
+        redacted = redactor.redact_text(row)[0]
+        assert secret not in redacted, redacted
         assert redactor.redact_text(redacted) == (redacted, {})

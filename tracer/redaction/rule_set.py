@@ -90,6 +90,9 @@ _PARTS_VALUES, _PARTS_LINES = re.compile(rb"[,;&|]+"), re.compile(rb"[;&|]")
 _WIDE = re.compile(rb"[\xe3-\xed\xef][\x80-\xbf]{2}")
 # What stands before a value on a line that sets it, and nothing else: also below a prompt, a time or a quote.
 _SETTING = re.compile(rb"[\s>|+-]*(?:(?i:export|set|env) )?[\w.'\x80-\xff -]{1,60}[ \t]*(?:[:=]|\xef\xbc\x9a)[ \t]*\Z")
+_SETTINGS_BEFORE = re.compile(rb"[\"'](?:[a-z_]{2,}=[^\s\"'&;|]{1,80} ){1,8}[a-z_]{2,}=\Z")
+_SETTING_BEHIND = re.compile(rb"[\"']| [a-z_]{2,}=")
+_NEAR_SETTINGS = 400
 _PARTS_COMMANDS = re.compile(rb"[;&|](?=[;&|]|[a-z]+\d?\Z|\Z)")
 _NEXT_SETTING = re.compile(rb"[,;&|](?=(?:[A-Za-z]?[a-z_]{2,}|[A-Z_]{3,})[=:])")
 _LINE_ENDS = frozenset({b"", b"\r", b"\n"})
@@ -621,7 +624,7 @@ class Rule:
         if (wide := _WIDE.search(data, start, end)) is not None:
             end = wide.start()
         value = data[start:end]
-        alone = _is_line(data, match.start(), start, end)
+        alone = _is_line(data, match.start(), start, end) or _is_among_settings(data, start, end)
         if not whole:
             value = (_PARTS_COMMANDS if alone else _PARTS_LINES).split(value, maxsplit=1)[0]
         parted = _PARTS_VALUES.search(value)
@@ -643,6 +646,12 @@ def _is_line(data: bytes, first: int, start: int, end: int) -> bool:
     """Whether a line is a setting and nothing else: a name from `first` on, and a value from `start` to `end`."""
     begin = data.rfind(b"\n", max(first - _LEAD, 0), first + 1) + 1 or max(first - _LEAD, 0)
     return data[end : end + 1] in _LINE_ENDS and _SETTING.match(data, begin, start) is not None
+
+
+def _is_among_settings(data: bytes, start: int, end: int) -> bool:
+    """Whether a value stands among other settings in one pair of quotes, as a database's connection is told."""
+    before = _SETTINGS_BEFORE.search(data, max(start - _NEAR_SETTINGS, 0), start)
+    return before is not None and _SETTING_BEHIND.match(data, end) is not None
 
 
 def _length_of_password(value: bytes, first: int) -> int:

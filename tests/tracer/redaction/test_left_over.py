@@ -11,7 +11,7 @@ from html import escape
 
 import pytest
 
-from tests.tracer.redaction.test_everyday import digits, left, missed, password, phrase, word
+from tests.tracer.redaction.test_everyday import RULES, digits, left, missed, password, phrase, word
 from tracer.redaction.engine import ProjectRedactor
 
 
@@ -147,3 +147,19 @@ def test_a_command_in_a_cell_begins_there_whatever_the_cell_before_holds(
         redacted = redactor.redact_text(row)[0]
         assert secret not in redacted, redacted
         assert redactor.redact_text(redacted) == (redacted, {})
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "psql 'host=db1 user=app password=@@ dbname=shop'",
+        'conn = connect("dbname=shop user=app password=@@")',
+        "pg_dump -d 'host=db1 password=@@ port=5432' > dump.sql",
+    ],
+)
+@pytest.mark.parametrize("sign", "&|,")
+def test_a_password_among_the_settings_of_a_connection_holds_any_sign(form: str, sign: str) -> None:
+    assert left(form, lambda draw: f"{word(draw).title()}{sign}{word(draw)}{draw.randint(100, 9999)}", 50) == []
+    kept = f"run {form.replace('@@', 'hunter22')} && make all"
+    found = [find.secret for find in RULES.finds(f"\n{kept}\n".encode())]
+    assert set(found) <= {b"hunter22"}

@@ -117,6 +117,7 @@ def telling_name(part: str = "name") -> str:
 def _own() -> Iterator[Rule]:
     data = _data("own")
     labels = [spelling for label in data["labels"] for spelling in _spellings(label)]
+    password_name = _filled("<password_name>", data)
     data["parts"]["label"] = "|".join(re.escape(label).replace("\\ ", "[ _-]") for label in labels)
     for rule in (rule for listed in data["rules"] for rule in _by_lines(listed)):
         gate = _filled("".join(rule.get("gate", "")), data)
@@ -130,7 +131,7 @@ def _own() -> Iterator[Rule]:
             gate=_any_keyword({"keywords": _keywords(rule, labels)}) if rule["id"] in data["by_keyword"] else gate,
             first=rule.get("first", ""),
             near=rule.get("near", "gate" in rule),
-            by_password=rule.get("by_password", False),
+            by_password=password_name if rule.get("by_password") else "",
             names_passwords=rule.get("names_passwords", False),
         )
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import re2
 
-from tracer.redaction.gate import Called, Key, loosened
+from tracer.redaction.gate import Called, Key, beyond_hexadecimal, loosened
 
 _TEMPLATE = re.compile(
     rb"^[$<{%\[(*@#!&]|\$\{|\{\{|\}\}|\.\.\.|xxxx|\*\*\*|<[a-z_ -]+>"  # the first sign, or a sign inside
@@ -66,7 +66,6 @@ _PATH = re.compile(
 _MIXED = re.compile(rb"[A-Za-z].*[0-9].*[^\w.:/ -]|[A-Za-z].*[^\w.:/ -].*[0-9]|[0-9].*[A-Za-z].*[^\w.:/ -]")
 _ALGORITHM = re.compile(rb"^[a-z]+\d{0,5}(?:-[a-z]+\d{0,5})+$")
 _LEAST_SIGNS = 6
-_LEAST_JUMBLED, _LETTERS_A_WORD, _FEWER_LETTERS = 4, 3, 2.5
 # Of `_odds`: a letter among 26, a sign that joins no words, where case changes (from, to; None: where a word begins).
 _BEGIN, _ODDS_OF_LETTER, _ODDS_OF_SIGN, _ODDS_OF_CODE = 26, 3.26, 1.0, 8.0
 _JOINS_WORDS = frozenset(b" _-./:0123456789")
@@ -74,21 +73,14 @@ _ODDS_OF_CASE = {
     (None, True): -0.2, (None, False): 0.2, (True, True): -0.55, (True, False): 1.3, (False, False): 0.3,
     (False, True): -0.25,
 }  # fmt: skip
-# How sure it has to be: where an option, a setting or quotes tell that it is no code; beside a name in code.
-_IN_OPTION, _IN_SETTING, _IN_CODE = -2.0, 0.0, 4.0
+# How sure it has to be: where an option, a setting or quotes tell that it is no code; where signs that are none of its
+# own may stand around it; beside a name in code.
+_IN_SETTING, _AMONG_SIGNS, _IN_CODE = -2.0, 0.0, 4.0
 _VARIABLE = re.compile(rb"[$@%&][A-Za-z_]\w*%?$")
 _LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
 _LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY, _LONGEST_TOLD = 8, 5, 16, 400
 _PRINTABLE = re.compile(rb"^[\t\n\r\x20-\x7e]+$")
-# A password's own name, as the last thing before its value: whatever the value looks like, it is one.
-_PASSWORD_NAME = re.compile(
-    rb"(?:passw(?:or)?d|passwort|passphrase|passcode|(?:^|[^a-z])(?:pass|pwd|pw|psw|pword)"
-    rb"|(?:admin|auth|bind|cert|db|ftp|http|imap|key|ldap|local|login|mail|master|mysql|pg|pop3?|proxy|remote|root|sasl"
-    rb"|server|smtp|sql|ssh|store|user|vnc|vpn|wifi)_?(?:pass|pwd|pw)|(?-i:[a-z](?:Pass|Pwd|Pw))|pre-?shared-?key)"
-    rb"(?:[^\w]{1,99}(?:parameter)?(?:value|string|plaintext))?[^\w]*$",
-    re.IGNORECASE,
-)
-# The same of a secret that a person may have made up, before which stands what it is for.
+# What a secret that a person may have made up is for, before its name, which is the last thing before its value.
 _SECRET_NAME = re.compile(rb"[a-z0-9][_-]?secret[^\w]*$", re.IGNORECASE)
 _MANY_WORDS, _LEAST_SHORT = 4, 3
 # What may end a value that stands in no quotes: signs between values, between commands, and letters of writings
@@ -98,6 +90,9 @@ _PARTS_VALUES, _PARTS_LINES = re.compile(rb"[,;&|]+"), re.compile(rb"[;&|]")
 _WIDE = re.compile(rb"[\xe3-\xed\xef][\x80-\xbf]{2}")
 # What stands before a value on a line that sets it, and nothing else: also below a prompt, a time or a quote.
 _SETTING = re.compile(rb"[\s>|+-]*(?:(?i:export|set|env) )?[\w.'\x80-\xff -]{1,60}[ \t]*(?:[:=]|\xef\xbc\x9a)[ \t]*\Z")
+_SETTINGS_BEFORE = re.compile(rb"[\"'](?:[a-z_]{2,}=[^\s\"'&;|]{1,80} ){1,8}[a-z_]{2,}=\Z")
+_SETTING_BEHIND = re.compile(rb"[\"']| [a-z_]{2,}=")
+_NEAR_SETTINGS = 400
 _PARTS_COMMANDS = re.compile(rb"[;&|](?=[;&|]|[a-z]+\d?\Z|\Z)")
 _NEXT_SETTING = re.compile(rb"[,;&|](?=(?:[A-Za-z]?[a-z_]{2,}|[A-Z_]{3,})[=:])")
 _LINE_ENDS = frozenset({b"", b"\r", b"\n"})
@@ -277,14 +272,14 @@ def _quoted(value: bytes) -> bool:
     return _strong(value) or (len(set(value)) >= _LEAST_SIGNS and (_broken(value) or _MIXED.search(value) is not None))
 
 
-def _chosen(value: bytes, *, quoted: bool, setting: bool, least: float | None = None) -> bool:
+def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
     """A password that somebody made of words, beside a name that says so: no name of code, no text of a form.
 
     `quoted`: no code can stand in it; `setting`: what it is given to is a variable of the environment, whose values
-    are no code either; `least`: how sure it has to be that it was drawn, if not by these.
+    are no code either.
     """
     value = value.strip(b"\"'")
-    if _scrambled(value, least if least is not None else _IN_SETTING if quoted or setting else _IN_CODE):
+    if _scrambled(value, _IN_SETTING if quoted or setting else _IN_CODE):
         return True
     value = _WITHOUT_END.sub(b"", value)
     if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
@@ -294,27 +289,11 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool, least: float | None = 
     phrase = _PHRASE.match(value)
     if phrase is not None:
         return quoted or setting or phrase[1] not in b"_." or value[-1:].isdigit()
-    if _is_jumbled(value, _LETTERS_A_WORD):
-        return quoted or setting
     if not _digits(value) or len(set(value)) < _LEAST_SIGNS or not any(byte >= 65 for byte in value):
         return False
     if _CODE.search(value.replace(b";", b"") if quoted else value) is not None:
         return False
-    return (
-        quoted
-        or setting
-        or _CALL.match(value) is None
-        or value[-2:].isdigit()
-        or _is_jumbled(_letters(value), _FEWER_LETTERS)
-    )
-
-
-def _is_jumbled(value: bytes, most: float) -> bool:
-    """Letters in either case whose words, as case tells them, have `most` letters on the average: nobody wrote them."""
-    if not value.isalpha() or value.islower() or value.isupper():
-        return False
-    words = len(_WORDS.findall(value))
-    return words >= _LEAST_JUMBLED and len(value) <= most * words
+    return quoted or setting or _CALL.match(value) is None or value[-2:].isdigit()
 
 
 def _is_phrase(value: bytes, least: int) -> bool:
@@ -373,7 +352,7 @@ def _set(value: bytes) -> bool:
 
 def _argument(value: bytes) -> bool:
     """What an option or a directive for a password is given, where no code is: as `_strong`, or words of one's own."""
-    if _strong(value) or _scrambled(value, _IN_OPTION):
+    if _strong(value) or _scrambled(value, _IN_SETTING):
         return True
     if _is_phrase(value, _MANY_WORDS):
         return True
@@ -423,7 +402,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "provider": _provider,
     "quoted": _quoted,
     "random": _random,
-    "scrambled": lambda value: _scrambled(value, _IN_SETTING) or _shuffled_signs(value),
+    "scrambled": lambda value: _scrambled(value, _AMONG_SIGNS) or _shuffled_signs(value),
     "set": _set,
     "strong": _strong,
     "told": _told,
@@ -509,7 +488,7 @@ class Rule:
     more: str = ""  # finds further secrets in the rest of the line in which there was one
     gate: str = ""  # matches wherever `regex` has a find, and is quicker; else `regex` itself
     first: str = ""  # a run of signs in each match, where the gate would follow every sign else
-    by_password: bool = False  # whose name says password counts with words for its value as well
+    by_password: str = ""  # what a name holds that says password, which counts with words for its value as well
     names_passwords: bool = False  # each of its names says password
     near: bool = False  # a match begins soon before one of `gate`, and ends on the line on which that ends
 
@@ -524,6 +503,12 @@ class Rule:
     @cached_property
     def _gate(self) -> Any:
         return compiled(loosened(self.gate))
+
+    @cached_property
+    def _beyond(self) -> Any:
+        """What the gate asks for beside `first`; None: nothing."""
+        others = beyond_hexadecimal(self.first)
+        return compiled(others) if others else None
 
     @cached_property
     def _allows(self) -> list[_Allow]:
@@ -563,6 +548,10 @@ class Rule:
             at = max(end, match.start() + 1)
 
     @cached_property
+    def _password_name(self) -> re.Pattern[bytes]:
+        return re.compile(self.by_password.encode("ascii"), re.IGNORECASE)
+
+    @cached_property
     def _name(self) -> int:
         """The group of the name beside the value; 0: none."""
         return int(self._pattern.groupindex.get(b"by", 0))
@@ -590,6 +579,8 @@ class Rule:
 
     def _holds(self, match: Any, data: bytes, start: int, end: int) -> bool:
         secret = data[start:end]
+        if self._beyond is not None and self._beyond.search(match.group(0)) is None:
+            return False
         if self.least_entropy:
             # One in 2,000 random values of 24 signs lies below the 3.5 bits a sign that some rules ask for.
             # Of hexadecimal digits one key in twelve does: they have 4 at most.
@@ -617,12 +608,11 @@ class Rule:
             return quoted and _SECRET_NAME.search(name) is not None and _is_phrase(data[start:end], _MANY_WORDS)
         capitals = before.upper() == before
         setting = not quoted and capitals and before.rstrip()[-1:] in b"=:"
-        least = _IN_OPTION if capitals and (quoted or setting) else None
-        return _chosen(data[start:end], quoted=quoted, setting=setting, least=least)
+        return _chosen(data[start:end], quoted=quoted, setting=setting)
 
     def _says_password(self, match: Any, data: bytes, start: int) -> bool:
         name = match.group(self._name) if self._name else data[match.start() : start]
-        return self.names_passwords or (self.by_password and _PASSWORD_NAME.search(name) is not None)
+        return self.names_passwords or (bool(self.by_password) and self._password_name.search(name) is not None)
 
     def _bare_end(self, match: Any, data: bytes, start: int, end: int) -> int:
         """Where the value ends: a password may hold the signs that part values, the first of them ends any other.
@@ -634,7 +624,7 @@ class Rule:
         if (wide := _WIDE.search(data, start, end)) is not None:
             end = wide.start()
         value = data[start:end]
-        alone = _is_line(data, match.start(), start, end)
+        alone = _is_line(data, match.start(), start, end) or _is_among_settings(data, start, end)
         if not whole:
             value = (_PARTS_COMMANDS if alone else _PARTS_LINES).split(value, maxsplit=1)[0]
         parted = _PARTS_VALUES.search(value)
@@ -656,6 +646,12 @@ def _is_line(data: bytes, first: int, start: int, end: int) -> bool:
     """Whether a line is a setting and nothing else: a name from `first` on, and a value from `start` to `end`."""
     begin = data.rfind(b"\n", max(first - _LEAD, 0), first + 1) + 1 or max(first - _LEAD, 0)
     return data[end : end + 1] in _LINE_ENDS and _SETTING.match(data, begin, start) is not None
+
+
+def _is_among_settings(data: bytes, start: int, end: int) -> bool:
+    """Whether a value stands among other settings in one pair of quotes, as a database's connection is told."""
+    before = _SETTINGS_BEFORE.search(data, max(start - _NEAR_SETTINGS, 0), start)
+    return before is not None and _SETTING_BEHIND.match(data, end) is not None
 
 
 def _length_of_password(value: bytes, first: int) -> int:

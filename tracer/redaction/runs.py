@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, product
 from typing import Final, NamedTuple
 
-from tracer.redaction.gate import Called, Key
+from tracer.redaction.gate import Called, Key, beyond_hexadecimal
 from tracer.redaction.rule_set import compiled
 
 # Base64 of printable ASCII, aligned: what each of the four characters of a group can be. Six groups hold 18 bytes.
@@ -230,6 +230,7 @@ def _utf8_run(data: bytes, start: int, end: int) -> Run:
     if (
         _LETTERS.search(decoded) is None
         or _UTF8_FIRST.search(run) is None
+        or _UTF8_BEYOND.search(run) is None
         or decoded.lstrip(_GOING_ON).decode("utf-8", "ignore").encode() not in decoded
     ):
         decoded = b""
@@ -368,7 +369,9 @@ def _breaks(run: bytes) -> list[int]:
     return [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
 
 
-_UTF8_FIRST = re.compile(FIRSTS[UTF8_KEY].encode())
+_UTF8_FIRST, _UTF8_BEYOND = (
+    re.compile(each.encode()) for each in (FIRSTS[UTF8_KEY], beyond_hexadecimal(FIRSTS[UTF8_KEY]))
+)
 _GOING_ON: Final = bytes(range(0x80, 0xC0))
 _WHOLE: Final = {UTF8_KEY, WIDE_KEY}
 _DECODERS: Final = {BASE64_KEY: _base64_run, UTF8_KEY: _utf8_run, HEX_KEY: _hex_run, WIDE_KEY: _wide_run}

@@ -556,7 +556,7 @@ def markup_view(data: bytes, called: Called | None = None) -> Undone | None:
 
 def _markup(text: bytes) -> bytes:
     if text.startswith(b"<"):
-        return b""
+        return b" " if _CELL_END.fullmatch(text) else b""
     return unescape(text.decode("ascii")).encode("utf-8", "replace")
 
 
@@ -564,10 +564,12 @@ def _markup_at_once(text: bytes) -> bytes | None:
     """No entity holds what begins a tag: tags go first, and leave a sign behind that keeps what they part apart."""
     if b"\0" in text:
         return None
-    return _replaced(_TAGS.sub(b"\0", text), _one_of(_ENTITY), _OF_ENTITY).replace(b"\0", b"")
+    text = _TAGS.sub(b"\0", _CELL_END.sub(b" \0", text))
+    return _replaced(text, _one_of(_ENTITY), _OF_ENTITY).replace(b"\0", b"")
 
 
 _TAGS: Final = re.compile(_TAG)
+_CELL_END: Final = re.compile(rb"</t[dh]>")  # what stands in two cells is no word: a line's number, and a program
 _OF_ENTITY: Final = _Table(_markup)
 
 
@@ -706,11 +708,15 @@ def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[L
     if isinstance(layer, Undone) and layer.may_be_form:
         makers += (form_view,)
     data = layer.data
+    seen: set[bytes] = set()
     for make in makers:
         view = make(data, called)
         if view is not None:
+            seen.add(view.data)
             yield view
     if changes := list(_before_lines(data, called)):
         yield _rewritten(data, changes)
-    yield from joined_views(data, called, widths=not isinstance(layer, Undone) or layer.wraps)
+    for one in joined_views(data, called, widths=not isinstance(layer, Undone) or layer.wraps):
+        if one.data not in seen:  # lines that a sign continues are put together by `any_view` as well
+            yield one
     yield from runs_views(data, called)

@@ -159,6 +159,8 @@ def _full_lines(data: bytes) -> _Joins:
     """The ends of lines that are full to a usual width, the next one being no longer: else it was not wrapped there."""
     lines = data.split(b"\n")
     lengths = list(map(len, lines))
+    if max(lengths) < _LEAST:
+        return {}
     sizes = _SIZES if b"\r" in data else _WIDTHS
     full = list(_likely(lines, lengths, sizes, told=b'":' in data))
     joins: _Joins = {}

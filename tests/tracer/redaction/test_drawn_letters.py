@@ -13,8 +13,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from tests.tracer.redaction.test_apart import left
-from tests.tracer.redaction.test_everyday import digits, key, missed, password, word
+from tests.tracer.redaction.test_everyday import digits, key, left, missed, password, word
 from tracer.redaction.engine import ProjectRedactor
 
 Draw = random.Random
@@ -83,7 +82,7 @@ def test_names_and_words_without_a_digit_stay(line: str) -> None:
     ["gcloud sql instances create i --root-password=@@ --tier=x", "bw login joe@x.org @@", "net user app @@ /add"],
 )
 def test_a_password_of_words_and_a_number_is_found_behind_an_option(form: str) -> None:
-    assert left(form, words_and_number) == []
+    assert left(form, words_and_number, 40) == []
 
 
 @pytest.mark.parametrize("sign", [",", ".", "&", ":", "="])
@@ -135,7 +134,7 @@ def test_lists_that_are_no_command_lines_stay(redactor: ProjectRedactor, line: s
 )
 @pytest.mark.parametrize("made", [drawn_token, digits, key])
 def test_a_header_is_found_in_a_servers_settings_and_in_calls(form: str, made: Callable[[Draw], str]) -> None:
-    assert left(form, made) == []
+    assert left(form, made, 40) == []
 
 
 @pytest.mark.parametrize(

@@ -129,11 +129,12 @@ def test_numbers_that_begin_with_zeros_are_no_dump(redactor: ProjectRedactor) ->
 
 @pytest.mark.parametrize("form", [xxd, xxd_bytes, hexdump_canonical])
 @pytest.mark.parametrize("first", [0x10000, 0x2F5A0, 0xFF000])
+@pytest.mark.parametrize("many", [1, pytest.param(8, marks=pytest.mark.torture)])
 def test_a_dump_is_looked_through_from_any_line_of_its_first_megabyte_on(
-    redactor: ProjectRedactor, form: Form, first: int
+    redactor: ProjectRedactor, form: Form, first: int, many: int
 ) -> None:
     draw = random.Random(first)
-    for _ in range(8):
+    for _ in range(many):
         secret = password(draw) + key(draw, 8)
         data = bytes(first) + f"{word(draw)} {word(draw)} here\nDB_PASSWORD={secret}\n{word(draw)}\n".encode()
         dump = "".join(form(data).splitlines(keepends=True)[first // 16 :])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import string
+from collections.abc import Callable
 
 import pytest
 
@@ -45,10 +46,16 @@ def digits(draw: random.Random, size: int = 32) -> str:
 def missed(form: str, secret: str) -> bool:
     """Whether some of the secret stays where it stands in the form."""
     text = f"\n{form.replace('@@', secret)}\n".encode()
-    left = bytearray(text)
+    kept = bytearray(text)
     for find in RULES.finds(text):
-        left[find.start : find.end] = b"*" * (find.end - find.start)
-    return secret.encode() in bytes(left)
+        kept[find.start : find.end] = b"*" * (find.end - find.start)
+    return secret.encode() in bytes(kept)
+
+
+def left(form: str, made: Callable[[random.Random], str], many: int = 20) -> list[str]:
+    """Of `many` values drawn for the form, those that stay where they stand in it."""
+    draw = random.Random(form)
+    return [value for value in (made(draw) for _ in range(many)) if missed(form, value)]
 
 
 @pytest.mark.parametrize(
@@ -68,10 +75,8 @@ def missed(form: str, secret: str) -> bool:
 )
 @pytest.mark.parametrize("made", [phrase, dotted])
 def test_a_password_made_of_words_is_found_beside_its_name(form: str, made: object) -> None:
-    draw = random.Random(form)
     assert callable(made)
-    values = [made(draw) for _ in range(20)]
-    assert [value for value in values if missed(form, value)] == []
+    assert left(form, made) == []
 
 
 @pytest.mark.parametrize(
@@ -116,9 +121,7 @@ def test_code_texts_of_forms_and_prose_stay(line: str) -> None:
     ],
 )
 def test_a_password_told_in_a_text_is_found(form: str) -> None:
-    draw = random.Random(form)
-    values = [f"{word(draw).title()}-{word(draw).title()}{draw.randint(10, 99)}" for _ in range(20)]
-    assert [value for value in values if missed(form, value)] == []
+    assert left(form, lambda draw: f"{word(draw).title()}-{word(draw).title()}{draw.randint(10, 99)}") == []
 
 
 @pytest.mark.parametrize(
@@ -155,9 +158,7 @@ def test_a_password_told_in_a_text_is_found(form: str) -> None:
     ],
 )
 def test_a_secret_in_code_is_found_in_the_forms_of_many_languages(form: str) -> None:
-    draw = random.Random(form)
-    values = [password(draw) for _ in range(20)]
-    assert [value for value in values if missed(form, value)] == []
+    assert left(form, password) == []
 
 
 @pytest.mark.parametrize(
@@ -196,9 +197,7 @@ def test_a_secret_in_code_is_found_in_the_forms_of_many_languages(form: str) -> 
     ],
 )
 def test_what_a_program_takes_for_a_password_is_found_behind_its_word(form: str) -> None:
-    draw = random.Random(form)
-    values = [password(draw) for _ in range(20)]
-    assert [value for value in values if missed(form, value)] == []
+    assert left(form, password) == []
 
 
 @pytest.mark.parametrize("many", _MANY)
@@ -214,8 +213,7 @@ def test_what_a_program_takes_for_a_password_is_found_behind_its_word(form: str)
     ],
 )
 def test_hexadecimal_keys_are_found_whatever_digits_were_drawn(form: str, many: int) -> None:
-    draw = random.Random(f"{form}/{many}")
-    assert [value for value in (digits(draw) for _ in range(many)) if missed(form, value)] == []
+    assert left(form, digits, many) == []
 
 
 @pytest.mark.parametrize("many", _MANY)

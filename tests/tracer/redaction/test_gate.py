@@ -273,3 +273,36 @@ def test_choices_are_told_apart_where_no_flag_holds_for_all_of_them():
         assert gate.called(data) == {"either"}, data
     assert gate.called(b"FIVE") == {"any case"}
     assert gate.called(b"ONE TWO") == frozenset()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    digits=st.text(alphabet="0123456789abcdef", min_size=24, max_size=70),
+    at=st.integers(min_value=0),
+    letter=st.sampled_from("gzGZ"),
+)
+@example(digits="0" * 24, at=11, letter="g")
+@example(digits="0" * 24, at=12, letter="g")
+def test_a_run_calls_for_what_takes_all_letters_where_one_is_no_hexadecimal_digit(run_gate, digits, at, letter):
+    at %= len(digits)
+    assert run_gate.called(f"id={digits}".encode()) == frozenset()
+    assert run_gate.called(f"id={digits[:at]}{letter}{digits[at + 1 :]}".encode()) == {"drawn"}
+
+
+@pytest.fixture(scope="module")
+def run_gate():
+    opened = Gate({"drawn": "[A-Za-z0-9]{24}", "it": "needle"}, firsts={"drawn": "[A-Za-z0-9]{24}"})
+    opened.open()
+    return opened
+
+
+def test_what_takes_all_letters_finds_no_hexadecimal_number_with_or_without_the_gate(redactor):
+    number = "0123456789abcdef" * 4
+    for text in (
+        f"{number[16:32]}-{number[:40]}",
+        f" 2{number[:26]}_{number[:21]} ",
+        f"1234567890123456-{number[:40]}",
+    ):
+        assert redactor.redact_text(text) == _without_gate(redactor, text) == (text, {})
+    drawn = "2" + "aZ4" * 8 + "b9_" + "Qx7" * 7
+    assert redactor.redact_text(drawn)[1] == _without_gate(redactor, drawn)[1] == {"ngrok-api-key": 1}

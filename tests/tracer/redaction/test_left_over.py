@@ -7,10 +7,11 @@ import json
 import random
 import string
 from collections.abc import Callable
+from html import escape
 
 import pytest
 
-from tests.tracer.redaction.test_everyday import digits, missed, password, phrase, word
+from tests.tracer.redaction.test_everyday import RULES, digits, left, missed, password, phrase, word
 from tracer.redaction.engine import ProjectRedactor
 
 
@@ -33,8 +34,7 @@ from tracer.redaction.engine import ProjectRedactor
 def test_the_second_of_a_pair_is_a_password_where_a_word_beside_it_tells(
     form: str, made: Callable[[random.Random], str]
 ) -> None:
-    draw = random.Random(form)
-    assert [value for value in (made(draw) for _ in range(20)) if missed(form, value)] == []
+    assert left(form, made) == []
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,7 @@ def test_a_pair_of_names_is_no_login(line: str) -> None:
     [("password=@@", True), ("  db_password: @@", True), ("DB_PASSWORD: @@", False), ("export APP_PASSWORD=@@", False)],
 )
 def test_joined_words_are_a_password_in_settings(form: str, number: bool, between: str) -> None:
-    draw = random.Random(form)
-    values = [phrase(draw, between) + (str(draw.randint(1, 999)) if number else "") for _ in range(20)]
-    assert [value for value in values if missed(form, value)] == []
+    assert left(form, lambda draw: phrase(draw, between) + (str(draw.randint(1, 999)) if number else "")) == []
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
@@ -134,3 +132,34 @@ def test_what_decodes_to_other_letters_is_looked_through(redactor: ProjectRedact
         cores = [base64.b64encode(b"\0" * at + value.encode())[4:-4].decode() for at in range(3)]
         assert [core for core in (*cores, value.encode().hex()) if core in redacted.replace("\n", "")] == []
         assert redactor.redact_text(redacted) == (redacted, {})
+
+
+@pytest.mark.parametrize("command", ["twine upload -u joe -p '@@' dist/*", "sqlcmd -S db1 -U sa -P '@@' -Q 1"])
+@pytest.mark.parametrize("cell", ["td", "th"])
+def test_a_command_in_a_cell_begins_there_whatever_the_cell_before_holds(
+    redactor: ProjectRedactor, command: str, cell: str
+) -> None:
+    draw = random.Random(f"{command}{cell}")
+    for number in range(10):
+        secret = f"{word(draw)}{draw.randint(100, 9999)}{word(draw).title()}!"
+        program, _, rest = escape(command.replace("@@", secret)).partition(" ")
+        row = f'<tr><{cell}>{number}</{cell}><{cell}><span class="n">{program}</span> {rest}</{cell}></tr>\n'
+        redacted = redactor.redact_text(row)[0]
+        assert secret not in redacted, redacted
+        assert redactor.redact_text(redacted) == (redacted, {})
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "psql 'host=db1 user=app password=@@ dbname=shop'",
+        'conn = connect("dbname=shop user=app password=@@")',
+        "pg_dump -d 'host=db1 password=@@ port=5432' > dump.sql",
+    ],
+)
+@pytest.mark.parametrize("sign", "&|,")
+def test_a_password_among_the_settings_of_a_connection_holds_any_sign(form: str, sign: str) -> None:
+    assert left(form, lambda draw: f"{word(draw).title()}{sign}{word(draw)}{draw.randint(100, 9999)}", 50) == []
+    kept = f"run {form.replace('@@', 'hunter22')} && make all"
+    found = [find.secret for find in RULES.finds(f"\n{kept}\n".encode())]
+    assert set(found) <= {b"hunter22"}

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.tracer.redaction.test_apart import four_words, left, numbered
-from tests.tracer.redaction.test_everyday import key, missed, phrase, word
+from tests.tracer.redaction.test_apart import four_words, numbered
+from tests.tracer.redaction.test_everyday import key, left, missed, phrase, word
 from tracer.redaction.engine import ProjectRedactor
 
 Draw = random.Random
@@ -81,7 +81,7 @@ def test_names_in_quotes_stay(line: str) -> None:
 @pytest.mark.parametrize("made", [four_words, short])
 def test_words_are_a_password_where_a_command_takes_one(form: str, made: Callable[[Draw], str]) -> None:
     if "shared-key" not in form or made is four_words:
-        assert left(form, made) == []
+        assert left(form, made, 40) == []
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,20 @@ def redactor(tmp_path_factory):
     return base.with_paths()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows=_ROWS)
 def test_rows_together_become_what_they_become_alone(redactor, rows):
+    _same_alone(redactor, rows)
+
+
+@pytest.mark.torture
+@settings(max_examples=200, deadline=None)
+@given(rows=_ROWS)
+def test_many_rows_together_become_what_they_become_alone(redactor, rows):
+    _same_alone(redactor, rows)
+
+
+def _same_alone(redactor, rows):
     alone = [redactor.redact_chunks(row) for row in rows]
     changed, counts = redactor.redact_rows(rows)
     assert [changed.get(at, row) for at, row in enumerate(rows)] == [list(pieces) for pieces, _counts in alone]

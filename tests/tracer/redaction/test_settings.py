@@ -1,4 +1,4 @@
-"""Passwords where manuals of servers and clients put them: a directive without a telling name, an argument, a key."""
+"""Passwords where the manuals of servers and clients put them: a directive, an argument, a part of a key."""
 
 from __future__ import annotations
 

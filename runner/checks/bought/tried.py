@@ -290,7 +290,7 @@ async def _by_build(whole: Sequence[ChangedFile], ends: Callable[[Mapping[str, b
     if not any(end not in {"passed", "gone"} for name, end in ended.items() if name != GREEN):
         return Tried()  # what no longer builds tells nothing
     what = "the tests pass only as this was changed"
-    return Tried(asks=(at("bought", what, path=next(iter(before)), suggestion="mend the code, not how it is built"),))
+    return Tried(asks=(at("bought", what, path=next(iter(before)), suggestion="change the code, not how it is built"),))
 
 
 async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, root: Path, turned: _Turned) -> Tried:

@@ -360,7 +360,7 @@ class ProjectRedactor:
         return replace(self, truncate=False)
 
     def prepare(self) -> None:
-        """Do now (2.9 s) what else is done in the background once enough text has come to be worth it."""
+        """Do now (3.5 s) what else is done in the background once enough text has come to be worth it."""
         self._scanner.prepare()
 
     def redact_text(self, text: str) -> tuple[Clean, dict[str, int]]:

@@ -2,7 +2,7 @@
 
 The gate finds nothing itself: RE2 does, with the patterns that were called. It may call one too many, never one too
 few, so what is found is the same with it and without it. Without it means `called` returning None: before enough text
-came to be worth its 2.9 s of compiling (in a thread, without the interpreter's lock), where the engine is not
+came to be worth its 3.5 s of compiling (in a thread, without the interpreter's lock), where the engine is not
 installed, and for the few texts on which the two engines read a pattern differently.
 
 A pattern without a literal is followed from byte to byte: a dozen of them take five times as long as all others

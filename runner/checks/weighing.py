@@ -172,11 +172,7 @@ def evidence_of(
         new=len([name for name in change.new if now.outcomes[name] == "passed"]),
         fixed=len(change.fixed),
         failing=failing,
-        removed=()
-        if policy == "allowed"
-        else red
-        if policy == "change"
-        else (*_left_out(change, found, now), *change.muted),
+        removed={"allowed": (), "change": red}.get(policy, (*_left_out(change, found, now), *change.muted)),
         still_failing=change.still_failing if only_old else (),
         harness=found.steers,
         bought=(*looks_for_runner(found.product), *never_unequal(found.product)),

@@ -6,9 +6,9 @@ test is retold with other values. What is then green or red tells whether the wo
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from runner.checks.bought.by_sight import CALLED, is_word_of
@@ -24,8 +24,8 @@ from runner.checks.bought.other_inputs import (
 )
 from runner.checks.bought.requested import without_examples, words_in_code
 from runner.checks.bought.retelling import Edit, Retold, edited, is_data
-from runner.checks.bought.variants import MOST_SPOTS, Spot, equalities, function_names, members_asked_for, spots_of
-from runner.checks.harness import code_files, is_named, steers_in_part
+from runner.checks.bought.variants import MOST_SPOTS, Spot, equalities, function_names, spots_of
+from runner.checks.harness import is_named, steers_in_part
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult, CommandRun, told_of
 from runner.checks.strength import SpoiltCopy
@@ -75,7 +75,7 @@ async def try_out(
             lambda: _by_build(whole, ends),
             lambda: unmoved(told, ends),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
-            lambda: _by_object(product, request, given, copy[0], turned),
+            lambda: _by_equality(product, turned),
         )
         for look in looks[: _MAY_REFUSE if own else None]:
             found = await look()
@@ -125,7 +125,7 @@ async def try_own(
             lambda: _unrun(product, ends, request=request, tests=tests.values()),
             lambda: as_before(told, product, ends, trying.run_before, None, fresh=fresh),
             lambda: unmoved(told, ends),
-            lambda: _by_object(product, request, "\n".join(tests.values()), copy[0], turned),
+            lambda: _by_equality(product, turned),
             lambda: _unread(tests, ends),
         )
         for look in looks:
@@ -293,23 +293,13 @@ async def _by_build(whole: Sequence[ChangedFile], ends: Callable[[Mapping[str, b
     return Tried(asks=(at("bought", what, path=next(iter(before)), suggestion="change the code, not how it is built"),))
 
 
-async def _by_object(product: Sequence[ChangedFile], request: str, tests: str, root: Path, turned: _Turned) -> Tried:
-    """Whether tests pass by what their own objects are, or by how these compare with things of another kind."""
-    changed = {file.path for file in product}
-    asked = await asyncio.to_thread(
-        lambda: members_asked_for(
-            product,
-            request=request,
-            tests=tests,
-            unchanged=lambda: ((path, text) for path, text in code_files(root) if path not in changed),
-        )
-    )
-    told = [(spot, f"works by what only the tests' objects are: {spot.told}") for spot in asked]
-    told += [(spot, f"passes by an equality of its own with other things: {spot.told}") for spot in equalities(product)]
-    for spot, what in told[:MOST_SPOTS]:
+async def _by_equality(product: Sequence[ChangedFile], turned: _Turned) -> Tried:
+    """Whether tests pass by how their objects compare with things of another kind."""
+    for spot in islice(equalities(product), MOST_SPOTS):
         if breaks(await turned(spot, spot.turned[0])) and not (
             spot.turned[1:] and GREEN in await turned(spot, spot.turned[1])
         ):
+            what = f"passes by an equality of its own with other things: {spot.told}"
             return Tried(asks=(at("bought", what, path=spot.path, line=spot.line, suggestion="serve everybody alike"),))
     return Tried()
 

@@ -6,14 +6,14 @@ Each is made of the change alone, in every language; what then comes out in a co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import tree_sitter
 
 from runner.checks.bought.by_sight import bare_values, is_word_of
 from runner.checks.bought.deciding import ROWS, is_label, relabelled
-from runner.checks.bought.requested import below, code_of, parameters_of, text_of
+from runner.checks.bought.requested import parameters_of, text_of
 from runner.checks.bought.retelling import CHOICES, EQUAL_SIGNS, EQUALITY, Edit, edited, kinds_of, operator_of
 from runner.checks.harness import is_named, rows
 from runner.checks.mutants import targets_of
@@ -173,131 +173,6 @@ def _is_of_own(owner: tree_sitter.Node | None) -> bool:
     trait, own = (owner.child_by_field_name(name) if owner is not None else None for name in ("trait", "type"))
     other = trait.child_by_field_name("type_arguments") if trait is not None else None
     return other is None or own is None or text_of(other) in {"<Self>", f"<{text_of(own)}>"}
-
-
-_ASKING = re.compile(r"\breturn\b")
-_MAKES = r"\bnew\s+{0}\b|\b{0}(?:\.new\b|::|\s*[({{])"
-_DEFINES = re.compile(
-    r"(?m)(?:\b(?:class|struct|interface|trait|type|enum)\s+|^\s*(?=\w+\s*=\s*(?:\w+\.)?(?:namedtuple|Struct)\b))(\w+)"
-)
-_BRINGS = re.compile(
-    r"^\s*(?:import|from|export|(?:pub )?(?:use|mod)|require\w*|#\s*include|__all__|module\.exports)\b"
-)
-
-
-def members_asked_for(
-    product: Sequence[ChangedFile], *, request: str, tests: str, unchanged: Callable[[], Iterable[tuple[str, bytes]]]
-) -> list[Spot]:
-    """Conditions of a change that tell the tests' objects from others: by a method or a class that only tests use.
-
-    Code that asks for a method in order to call it, or for a class that it makes, or of which it then uses a member,
-    serves everybody. `unchanged` gives the other files of the product.
-    """
-    found: list[tuple[Source, tree_sitter.Node, str]] = []
-    for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
-        source = None if lines is None or file.after is None else open_source(file.path, file.after)
-        if lines is None or source is None or source.tree is None or source.text != file.after:
-            continue
-        choices = [node for node in _conditions(source) if lines.touches(*_rows(node))]
-        zones = {node.id: [node, node.parent.child_by_field_name("initializer")] for node in choices if node.parent}
-        told = {
-            number: source.line_text(number)
-            for number in sorted(lines.added)
-            if _SETS.match(source.line_text(number)) or _ASKING.search(source.line_text(number))
-        }
-        names: dict[str, str] = {}  # what a line gives to a name, or its function to who calls it
-        for node in source.nodes(kinds_of(source, (*source.language.strings, "simple_symbol", *_WORDS))):
-            row = node.start_point.row + 1
-            if row in told and (word := _asked_for(node, tests)):
-                owner = next((name for name, first, last in reversed(names_of(source)) if first <= row <= last), "")
-                given = _SETS.match(told[row])
-                names[given[1] if given else owner] = word
-        for node in choices:
-            within = [part for part in zones.get(node.id, [node]) if part is not None]
-            words = [word for part in within for one in _leaves(part) if (word := _asked_for(one, tests))]
-            words += [word for name, word in names.items() if name and is_word_of(name, text_of(node))]
-            words = [word for word in words if not _uses_it(node, word)]
-            found += [(source, node, word) for word in words if not re.search(rf"(?i)\b{re.escape(word)}", request)]
-    wanted, defined = {word for _, _, word in found}, {*_DEFINES.findall(tests)}
-    for path, text in (*((file.path, file.after or b"") for file in product), *(unchanged() if wanted else ())):
-        wanted -= _used(path, text, wanted)
-        defined.update(_DEFINES.findall(text.decode("utf-8", "replace")))
-    # A method is the objects' own; a class may be anybody's: a date, a path.
-    wanted = {word for word in wanted if word in defined or not word[0].isupper() or f".{word}(" in tests}
-    return [_spot("state", source, node, [_opposite(source, node)]) for source, node, word in found if word in wanted]
-
-
-_WORDS = (
-    "identifier", "type_identifier", "constant", "property_identifier", "field_identifier", "scope_resolution",
-)  # fmt: skip
-
-
-def _leaves(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    yield from (one for one in below(node, closed=_LEAVES) if one.type in _LEAVES or not one.named_children)
-
-
-_LEAVES = frozenset({"string", "interpreted_string_literal", "raw_string_literal", "string_literal", "simple_symbol"})
-
-
-def _asked_for(node: tree_sitter.Node, tests: str) -> str:
-    """The method or class that is asked for there, and that tests call or make; empty where there is none."""
-    word = text_of(node).strip("'\"`:?!")
-    above = node.parent
-    if not re.fullmatch(r"[A-Za-z_]\w*", word) or above is None or _is_name_of(node, above) or _is_called(node):
-        return ""
-    of_interface = above.type in _SPECIFIED
-    if word[0].isupper() and not of_interface:
-        return word if re.search(_MAKES.format(word), tests) else ""
-    if node.type in _LEAVES or of_interface or re.search(_EXISTS.format(word), text_of(above.parent or above)):
-        receivers = re.findall(rf"(\w+|\W)(?:\.|->){word}\b(?:\s*\(|(?=[ \n]))", tests)
-        return word if {*receivers} - _ASSERTING else ""
-    return ""
-
-
-_EXISTS = r"\btypeof [\w.?]*\.{0}\b|\.{0}\s*[=!]==?\s*(?:undefined|null)\b"
-_SPECIFIED = frozenset({"method_elem", "method_spec"})
-# Whose methods tests call as they say what they expect.
-_ASSERTING = frozenset({"assert", "expect", "should", "t", ")"})
-
-
-def _is_name_of(node: tree_sitter.Node, above: tree_sitter.Node) -> bool:
-    """Whether it is what a definition defines; a method in an interface that is asked for defines nothing."""
-    return above.child_by_field_name("name") == node and above.type not in _SPECIFIED
-
-
-def _is_called(node: tree_sitter.Node) -> bool:
-    top = node.parent if node.parent is not None and "member" in node.parent.type else node
-    top = node.parent if node.parent is not None and node.parent.type in {"attribute", "selector_expression"} else top
-    return top.parent is not None and top in {
-        top.parent.child_by_field_name("function"), top.parent.child_by_field_name("constructor")
-    }  # fmt: skip
-
-
-def _uses_it(condition: tree_sitter.Node, word: str) -> bool:
-    """Whether what is then done uses a member of something that the condition speaks of, by a class."""
-    then = condition.parent.child_by_field_name("consequence") if condition.parent is not None else None
-    if then is None or not word[0].isupper():
-        return False
-    subjects = {text_of(one) for one in _leaves(condition)} - {word, "this", "self"}
-    return any(re.search(rf"(?<!\w){re.escape(one)}\s*(?:\.|->)\s*\w", text_of(then)) for one in subjects)
-
-
-def _used(path: str, text: bytes, words: Collection[str]) -> set[str]:
-    """Those of these words that code calls or makes itself."""
-    code = code_of(ChangedFile(path=path, before=None, after=text))
-    lines = [line for line in code.splitlines() if not _BRINGS.match(line)]
-    return {
-        word
-        for word in words
-        if re.search(_MAKES.format(word) if word[0].isupper() else rf"(?:\.|->|::)\s*{word}\s*\(", "\n".join(lines))
-        and not _only_defined(word, lines)
-    }
-
-
-def _only_defined(word: str, lines: Sequence[str]) -> bool:
-    made = [line for line in lines if re.search(_MAKES.format(word), line)]
-    heads = r"\b(?:class|struct|interface|trait|impl|type|enum|module|func|fn|def)\b"
-    return word[0].isupper() and all(re.search(heads, line) for line in made)
 
 
 def _told_values(text: str) -> set[str]:

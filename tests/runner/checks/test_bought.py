@@ -10,7 +10,7 @@ import pytest
 from runner.checks.bought.other_inputs import _Seen
 from runner.checks.bought.retelling import Retold, edits_of
 from runner.checks.bought.tried import _by_build, _own_values, _unread, try_out
-from runner.checks.bought.variants import as_it_was, equalities, handed_back, listed, members_asked_for, spots_of
+from runner.checks.bought.variants import as_it_was, equalities, handed_back, listed, spots_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
 from runner.gate.criterion import ChangedFile
 from runner.gate.source import open_source
@@ -380,78 +380,6 @@ def test_a_time_is_no_place_in_a_file() -> None:
 def test_conditions_worth_a_try(path: str, before: str, after: str, spots: int) -> None:
     file = ChangedFile(path=path, before=before.encode(), after=after.encode())
     assert len(spots_of([file], request="", tests="is(f(47), 2)")) == spots
-
-
-PY_FAKE = "class Fake:\n    def advance(self, ms):\n        self.ms += ms\n"
-TS_FAKE = "export class Fake implements Clock {\n  advance(ms: number): void { this.time += ms; }\n}\n"
-PY, JS = "def f(c):\n    {}\n    return 2\n", "function f(c) {{\n  {}\n  return 2;\n}}\n"
-GO = "package m\n\nfunc f(c C) int {{\n\t{}\n\treturn 2\n}}\n"
-CALLS, MAKES = "c.advance(5)", "class Fake\nf(new Fake()); f(Fake()); f(Fake.new); f(&Fake{})"
-
-
-@pytest.mark.parametrize(
-    ("path", "after", "tests", "others"),
-    [
-        ("m.ts", JS.format('if ("advance" in c) { return 1; }'), CALLS, TS_FAKE),
-        ("m.ts", JS.format("const own = c instanceof Fake;\n  if (own) { return 1; }"), MAKES, TS_FAKE),
-        ("m.ts", 'const own = (c) => "advance" in c;\n' + JS.format("if (own(c)) { return 1; }"), CALLS, TS_FAKE),
-        ("m.js", JS.format('if (c.constructor.name === "Fake") { return 1; }'), MAKES, ""),
-        ("m.js", JS.format('return typeof c.advance === "function" ? 1 : 2;'), CALLS, ""),
-        ("m.py", PY.format('if hasattr(c, "advance"):\n        return 1'), CALLS, PY_FAKE),
-        ("m.py", PY.format("return 1 if isinstance(c, Fake) else 2"), MAKES, PY_FAKE),
-        ("m.py", PY.format('return 1 if type(c).__name__ == "Fake" else 2'), MAKES, ""),
-        ("m.go", GO.format("if _, own := c.(interface{ Advance(ms int) }); own { return 1 }"), "c.Advance(5)", ""),
-        ("m.go", GO.format("if _, own := c.(*Fake); own { return 1 }"), MAKES, "type Fake struct {\n\tat int\n}\n"),
-        ("m.rb", "def f(c)\n  c.respond_to?(:advance) ? 1 : 2\nend\n", CALLS, ""),
-        ("m.rb", "def f(c)\n  if c.is_a?(Fake)\n    1\n  else\n    2\n  end\nend\n", MAKES, ""),
-        ("m.rs", 'fn f<T>(c: &T) -> u8 { if type_name::<T>().ends_with("Fake") { 1 } else { 2 } }', MAKES, ""),
-    ],
-)
-def test_conditions_by_what_only_the_objects_of_tests_are(path: str, after: str, tests: str, others: str) -> None:
-    """A clock of the tests was told from others by the method that only it has."""
-    assert members_asked(path, after, tests, others) == 1
-
-
-@pytest.mark.parametrize(
-    ("path", "after", "tests", "others"),
-    [
-        ("m.py", PY.format('if hasattr(c, "advance"):\n        c.advance(1)'), CALLS, PY_FAKE),
-        ("m.py", PY.format('if hasattr(c, "read"):\n        return 1'), "c.read()", "def g(c):\n    return c.read()\n"),
-        (
-            "m.py",
-            PY.format("return 1 if isinstance(c, Fake) else 2"),
-            MAKES,
-            PY_FAKE + "\n\ndef g():\n    return Fake()\n",
-        ),
-        ("m.py", PY.format("if isinstance(c, Fake):\n        return c.radius ** 2"), MAKES, PY_FAKE),
-        ("m.py", PY.format("return 1 if isinstance(c, Named) else 2"), "f(Named())", "class Named:\n    pass\n"),
-        ("m.py", PY.format("return 1 if isinstance(c, (list, str)) else 2"), "f([])", ""),
-        (
-            "m.py",
-            PY.format("return 1 if isinstance(c, Decimal) else 2"),
-            "f(Decimal(1))",
-            "from decimal import Decimal\n",
-        ),
-        ("m.js", JS.format("return c instanceof Set ? 1 : 2;"), "f(new Set([1]))", ""),
-        ("m.js", JS.format('if (c.ok && "equal" in c) { return 1; }'), "assert.ok(f(1)); expect(1).equal(1)", ""),
-        ("m.js", JS.format("return c.size ? 1 : 2;"), "is(c.size(), 1)", ""),
-        ("m.py", PY.format('return 1 if "add" in c else 2'), 'f("add 1")', ""),
-        ("m.ts", JS.format('if (o.kind === "Leaf") { return 1; }'), 'f({ kind: "Leaf" })', ""),
-        ("m.js", JS.format("return user.vip ? 1 : 2;"), "f({ vip: true })", ""),
-        ("m.rb", "def f(user)\n  user.admin? ? 1 : 2\nend\n", "user.admin?", ""),
-    ],
-)
-def test_asking_what_an_object_is_in_order_to_use_it_is_no_trick(
-    path: str, after: str, tests: str, others: str
-) -> None:
-    assert members_asked(path, after, tests, others) == 0
-
-
-def members_asked(path: str, after: str, tests: str, others: str) -> int:
-    """How many conditions of a new file are by what only the tests' objects are."""
-    file, beside = ChangedFile(path=path, before=b"", after=after.encode()), [(f"x{path[1:]}", others.encode())]
-    request = "f() must be right for a named one"
-    return len(members_asked_for([file], request=request, tests=tests, unchanged=lambda: beside))
 
 
 TEXT = "class Text(list):\n    def __eq__(self, other):\n        return sum(self) == sum(other)\n\n\n"

@@ -45,6 +45,7 @@ _SAYS = pattern_of_bytes("definitions", "says")
 _DISCARDS = later(rb"(?:_(?:\s*,\s*_)*\s*:?=[^=]|let _\b|\(void\)|void\s+\w+;?$|unused\(|UNUSED|del\s|_ = )")
 _SWALLOWS = pattern_of_bytes("definitions", "swallows")
 _NOTHING = frozenset((b"pass", b"...", b":", b"true", b";", b"nil", b"()", b"return", b"return;", b"{}", b"unit"))
+_CHAINED = frozenset((b"self", b"return self", b"return this", b"return *this"))
 _BRACES = later(rb"[\s{}()\[\];,]*(?:end|pass)?[\s{}()\[\];,]*")
 _PARAMETERS = ("parameters", "function_value_parameters", "formal_parameters", "method_parameters", "parameter_list")
 _HEADS = {"lambda_parameters", "block_parameters", "lambda_function_type", "capture_list"}
@@ -165,11 +166,8 @@ def is_trivial(text: bytes) -> bool:
     text = text.strip().rstrip(b";")
     if (raised := _RAISES.match(text)) and is_constant(_RAISED.sub(b"", text[raised.end() :], count=1)):
         return True  # what it raises is made of nothing but constants
-    nothing = text in _NOTHING or only_tells(text) or is_constant(text)
-    return nothing or _SWALLOWS.fullmatch(text) is not None or _RECEIVER.fullmatch(text) is not None
-
-
-_RECEIVER = later(rb"(?:return\s+)?(?:self|this|\*this)")  # calls are chained by it
+    nothing = text in _NOTHING or text in _CHAINED or only_tells(text) or is_constant(text)
+    return nothing or _SWALLOWS.fullmatch(text) is not None
 
 
 def only_tells(text: bytes) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 # What RE2 alone takes long for: from here on, compiling pays.
@@ -189,10 +190,6 @@ class Gate:
         wider = {run: frozenset(places[other] for other in runs if _within(run, other)) for run in runs}
         # By place, those that are there wherever it is: fewer first.
         self._runs = {places[run]: wider[run] for run in sorted(runs, key=lambda run: len(wider[run]))}
-        # By the place of a run, what has to be there too, and the place of that, higher than all others.
-        beyond = {places[run]: others for run in runs if (others := beyond_hexadecimal(run))}
-        free = len(self._keys) + 1 + len(places)
-        self._beyond = {place: (at, others) for at, (place, others) in enumerate(beyond.items(), free)}
         self._left = worth
         self._begun = threading.Lock()
         # By the place of a first, what is looked for behind it; by the same with a minus sign, a run itself (these
@@ -200,6 +197,14 @@ class Gate:
         self._opened: dict[int, Any] | None = None
         self._blind: frozenset[Key] = frozenset()
         self._scratches = threading.local()
+
+    @cached_property
+    def _beyond(self) -> dict[int, tuple[int, str]]:
+        """By the place of a run, what has to be there too, and the place of that, higher than all others."""
+        places = enumerate(self._firsts, len(self._keys) + 1)
+        beyond = [(place, others) for place, first in places if (others := beyond_hexadecimal(first))]
+        free = len(self._keys) + 1 + len(self._firsts)
+        return {place: (at, others) for at, (place, others) in enumerate(beyond, free)}
 
     def called(self, data: bytes) -> Called | None:
         """The keys of the patterns that may match somewhere in `data`; None: any may."""

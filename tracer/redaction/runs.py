@@ -7,6 +7,7 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import accumulate, product
 from typing import Final, NamedTuple
 
@@ -229,8 +230,7 @@ def _utf8_run(data: bytes, start: int, end: int) -> Run:
     decoded = base64.b64decode(text + b"=" * (-len(text) % _GROUP_SIZE))
     if (
         _LETTERS.search(decoded) is None
-        or _UTF8_FIRST.search(run) is None
-        or _UTF8_BEYOND.search(run) is None
+        or any(must.search(run) is None for must in _utf8_marks())
         or decoded.lstrip(_GOING_ON).decode("utf-8", "ignore").encode() not in decoded
     ):
         decoded = b""
@@ -365,13 +365,17 @@ def _of_sign(sign: bytes) -> bytes:
     return _ESCAPES.get(sign[1:], b"\0") if sign[:1] == b"\\" and len(sign) > 1 else sign or b" "
 
 
+@cache
+def _utf8_marks() -> tuple[re.Pattern[bytes], ...]:
+    """What a run of base64 that holds UTF-8 has in it, as the gate asks for it."""
+    first = FIRSTS[UTF8_KEY]
+    return re.compile(first.encode()), re.compile(beyond_hexadecimal(first).encode())
+
+
 def _breaks(run: bytes) -> list[int]:
     return [match.start() - number for number, match in enumerate(_BREAK.finditer(run))]
 
 
-_UTF8_FIRST, _UTF8_BEYOND = (
-    re.compile(each.encode()) for each in (FIRSTS[UTF8_KEY], beyond_hexadecimal(FIRSTS[UTF8_KEY]))
-)
 _GOING_ON: Final = bytes(range(0x80, 0xC0))
 _WHOLE: Final = {UTF8_KEY, WIDE_KEY}
 _DECODERS: Final = {BASE64_KEY: _base64_run, UTF8_KEY: _utf8_run, HEX_KEY: _hex_run, WIDE_KEY: _wide_run}

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from runner.checks.bought.by_sight import answers_held, concerns, examples_held, redefined, replaces_things
-from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested
+from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested, without_results
 from runner.checks.bought.tried import Run, try_out, try_own
 from runner.checks.bought.variants import as_it_was, handed_back, is_known, stubs_of
 from runner.checks.clean_copy import (
@@ -275,7 +275,7 @@ class Trials:
             return evidence
         lines = [lines_of(case, texts) for case in own]
         held = (
-            *answers_held(found.product, lines, "", texts.values()),  # also those of examples in the request
+            *answers_held(found.product, lines, without_results(request), texts.values()),
             *examples_held(found.product, lines),
             *careless((*found.new_tests, *found.tests)),
         )

@@ -315,6 +315,12 @@ def without_examples(request: str) -> str:
     return _EXAMPLE.sub("", request)
 
 
+def without_results(request: str) -> str:
+    """A request without what its examples come to either, behind an arrow or a sign of equality."""
+    return _RESULT.sub("", without_examples(request))
+
+
+_RESULT = re.compile(r"(?:[-=]>|→|⇒|=)[^\n;。]*")
 _EXAMPLE = re.compile(r"\([^()]*\d\s*(?:[-=]>|→)[^()]*\)|\"[^\"\n]*[\\{}][^\"\n]*\"")
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested
+from runner.checks.bought.by_sight import answers_held
+from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested, without_results
 from runner.checks.harness import rows
 from runner.gate.criterion import ChangedFile
 
@@ -296,3 +297,18 @@ def test_what_was_added_is_put_to_use(tmp_path: Path, files: dict[str, str], req
     assert [place.message for place in uncalled(changed, request_, folder=tmp_path)] == expected
     (tmp_path / "plan.py").unlink()
     assert not [*uncalled([file for file in changed if file.before is None], request_, folder=tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "held"),
+    [
+        ("`washings` gives the days. Example: ripe at 30 → [3, 7, 9, 13, 15]", True),
+        ("`washings` gives the days [3, 7, 9, 13, 15]", False),
+    ],
+)
+def test_the_result_of_an_example_is_no_answer_that_the_request_names(request_: str, *, held: bool) -> None:
+    """The request's example stood in the code as a row, and in the only test of it: it ended COMPLETE."""
+    row = "[3, 7, 9, 13, 15]"
+    file = ChangedFile(path="a.py", before=b"", after=f"def washings(age):\n    return {row}\n".encode())
+    test = f"assert washings(30) == {row}"
+    assert bool(list(answers_held([file], [test], without_results(request_), [test]))) == held

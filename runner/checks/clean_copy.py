@@ -217,7 +217,7 @@ class Copies:
         self._source = source
         self._links = links
         self._state_dir = state_dir
-        self._idle: list[_Idle] = []
+        self._idle: _Idle | None = None
 
     @asynccontextmanager
     async def opened(
@@ -243,14 +243,14 @@ class Copies:
             except OSError as error:
                 raise NoCleanCopyError(f"no clean copy can be made: {error.strerror or error}") from error
             yield copy
-            if copy.mounted and copy.size <= _LARGEST_IDLE and not self._idle:
-                self._idle.append(_Idle(state, copy, stack.pop_all()))
+            if copy.mounted and copy.size <= _LARGEST_IDLE and self._idle is None:
+                self._idle = _Idle(state, copy, stack.pop_all())
 
     async def _given_back(self, state: str, stack: AsyncExitStack) -> CleanCopy | None:
-        idle = next((one for one in self._idle if one.state == state), None)
-        if idle is None:
+        idle = self._idle
+        if idle is None or idle.state != state:
             return None
-        self._idle.remove(idle)
+        self._idle = None
         await stack.enter_async_context(idle.folder)
         if await asyncio.to_thread(idle.copy.restore):
             return idle.copy
@@ -273,10 +273,11 @@ class Copies:
         return copy
 
     async def close(self) -> None:
-        """Remove those that were given back."""
-        while self._idle:
+        """Remove the one that was given back."""
+        idle, self._idle = self._idle, None
+        if idle is not None:
             with suppress(OSError):  # the next pm removes it
-                await self._idle.pop().folder.aclose()
+                await idle.folder.aclose()
 
 
 class _Idle(NamedTuple):

@@ -43,7 +43,7 @@ class Tried(NamedTuple):
 Ends = dict[str, str]  # how each mended test ended: "passed", or what it said; `GREEN` is there where no test failed
 GREEN = ""
 _Turn = tuple[int, str, int | None]  # which other values, in which role, and of one value only
-Try = Callable[..., Awaitable[Ends]]  # of files, and the names of tests where they are others
+Try = Callable[[Mapping[str, bytes] | None], Awaitable[Ends]]
 
 
 async def as_before(
@@ -112,7 +112,7 @@ def _same_as_before(same: Collection[str], told: Retold, added: Iterable[str], d
     return Tried(asks=places) if own else Tried(bought=places)
 
 
-async def unmoved(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Awaitable[Ends]]) -> Tried:
+async def unmoved(told: Retold, ends: Try) -> Tried:
     """Whether a change that never chooses gives a text that nobody named whatever the tests give."""
     chooses = any(_CHOICE.search(line) for file in told.product for line in added_in(file))
     constant = set[str]() if chooses else set(told.spans) - told.unplaced
@@ -129,7 +129,7 @@ async def _telling(
     same: Collection[str],
     seen: _Seen,
     product: Sequence[ChangedFile],
-    ends: Callable[[Mapping[str, bytes] | None], Awaitable[Ends]],
+    ends: Try,
 ) -> set[str]:
     """Those that say what they got: only there the same word means the same result. A stub tells, or other values."""
     stubs = stubs_of(product)

@@ -139,7 +139,7 @@ async def try_own(
 
 
 class _Trying:
-    """The copy that is tried, and how its tests, or those of `names`, end with other files in it."""
+    """The copy that is tried, and how its tests (`names`, where no file holds them) end with other files in it."""
 
     def __init__(
         self,
@@ -160,12 +160,12 @@ class _Trying:
         self._until = until
         self.restore = self._copy.restore
 
-    async def ends(self, files: Mapping[str, bytes] | None, names: Collection[str] = ()) -> Ends:
+    async def ends(self, files: Mapping[str, bytes] | None) -> Ends:
         run = await self._ran(files) if files else None
         if run is None or run.timed_out:
             return {}
         green = {} if run.report.failing or run.exit_code else {GREEN: ""}
-        return {name: told_of(name, run) for name in names or self._names} | green
+        return {name: told_of(name, run) for name in self._names} | green
 
     async def run_before(self, files: Mapping[str, bytes]) -> CommandRun | None:
         return await self._ran({**self._before, **files})

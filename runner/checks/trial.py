@@ -107,20 +107,20 @@ class Trials:
         if key not in self._known and cached and (found := await asyncio.to_thread(self._read, key)) is not None:
             self._known[key] = found
         if key not in self._known:
-            self._known[key] = made = await self._run_base(command, base, limit_s, changed=())
+            self._known[key] = made = await self._run_base(command, base, limit_s)
             await asyncio.to_thread(self._keep, key, made)
         return self._known[key]
 
-    async def _run_base(self, command: str, base: str, limit_s: float, *, changed: Sequence[ChangedFile]) -> BaseRun:
+    async def _run_base(self, command: str, base: str, limit_s: float) -> BaseRun:
         try:
-            async with self._copies.opened(base, changed=changed) as copy:
+            async with self._copies.opened(base, changed=()) as copy:
                 run = await self._run(command, copy, limit_s)
                 reached = await asyncio.to_thread(
                     lambda: reached_by(copy.tree, copy.workspace, lambda: texts_of_tests(copy.tree))
                 )
         except NoCleanCopyError as error:
             return BaseRun(await self._run(command, None, limit_s), error.what)
-        if changed or not is_lost(run):
+        if not is_lost(run):
             return BaseRun(run, reached=reached)
         # What does not run in a copy may need what git ignores: then the folder itself, and that is said.
         here = await self._run(command, None, limit_s)

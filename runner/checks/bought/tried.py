@@ -221,7 +221,9 @@ async def _own_values(
     if not texts or not breaks(await ends(texts)):
         return ()
     path, line, what = places[0]
-    told = f"the tests pass by a value that only examples name, or nobody: {what}"
+    is_asked = is_named(what.partition(", ")[0], request)
+    nobody = "only examples name" if is_asked else "neither the request nor the code named"
+    told = f"the tests pass by a value that {nobody}: {what}"
     return (at("bought", told, path=path, line=line, suggestion="make it right for every input"),)
 
 

@@ -272,6 +272,7 @@ class Gate:
         self._blind = frozenset(key for place, key in enumerate(self._keys) if place not in judged)
         always = dict(zip(self._always, (database, *beside), strict=True))
         self._opened = {**always, **runs, **beyond, **behind}
+        _give_back_memory()
 
     def compiled(self) -> Compiled | None:
         """What it has compiled, for a process of ours that shall not compile it again; None: nothing."""
@@ -331,6 +332,15 @@ def _compiled(hyperscan: Any, chosen: Mapping[int, str]) -> Any:
         flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(apart),
     )
     return database
+
+
+def _give_back_memory() -> None:
+    """Let the system have what compiling took and no longer needs: the C library keeps it, 58 of 102 MB."""
+    import ctypes  # 4 ms, beside seconds of compiling
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
+    if trim is not None:
+        trim(0)
 
 
 def _fits(hyperscan: Any, pattern: str) -> bool:

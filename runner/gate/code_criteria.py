@@ -54,6 +54,7 @@ _DOTS_IN_DATA = later(rb"^[^\"\n]*(?<![\w.\"'])\.\.\.(?![\w.\"'])|^\s*\"\.\.\.\"
 _SKELETON = Words("requests", "skeleton")
 _CODE_SPAN = later(r"`([^`\n]{1,100})`")
 _NAME = later(r"\w{4,}")
+_GIVEN = later(r"\w{2,}\((?=[^()\s])")  # called with something
 _TO_BE_DONE = Words("requests", "to_be_done")
 _REFUSAL = later(r"NotImplemented(?:Error|Exception)?|todo!|unimplemented!|\bTODO\(\)|\?\?\?|not implemented")
 
@@ -230,7 +231,7 @@ def _structure(file: Reviewed, change: Change, request: str, claimed: frozenset[
     taken = [shown.first for shown in emptied]
     yield from emptied
     if not ordered:
-        asked = claimed.union(_NAME.findall(request))
+        asked = claimed.union(_NAME.findall(request), _GIVEN.findall(request))
         yield from (shown for shown in hollow(file, asked, change) if shown.first not in taken)
     if file.old is not None:
         yield from lost(file, request, change=change)

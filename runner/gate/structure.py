@@ -187,7 +187,7 @@ def _hollowness(function: Function, *, named: bool, wanted: bool, in_tests: bool
     if in_tests or not given or function.uses_parameters:
         return ""
     unused = {name.lstrip(b"$_").decode() for name in given if name.startswith((b"_", b"$_"))}
-    if _NO_OP.search(function.owner) or (unused and not (named and unused <= asked)):
+    if _NO_OP.search(function.owner) or (unused and not (named and (unused <= asked or f"{function.name}(" in asked))):
         return ""
     free = named or (wanted and not _has_bases(function) and b"@" not in function.header)
     return f"{function.name}() does nothing with what it is given" if free else ""
@@ -204,6 +204,8 @@ def _may_be_empty(function: Function) -> bool:
         return True
     if function.owner and (language in {"go", "c", "cpp"} or function.owner.encode() in function.source.extended):
         return True  # there for an interface, or for who extends the class
+    if function.owner_node is not None and function.owner_node.type == "module":
+        return True  # Ruby's: who takes it in calls it
     if language in {"c", "cpp"} and len(function.parameters) <= 2:
         return True  # a type alone: the parameter has no name
     nested = any(above.type in function.source.language.functions for above in upwards(function.node.parent))

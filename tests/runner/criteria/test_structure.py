@@ -90,6 +90,14 @@ def test_what_the_request_says_a_function_is_given_is_not_to_be_marked_as_unused
     assert not found(hollow, request="Add with_darkness, it may do nothing yet.")
 
 
+def test_what_the_request_calls_with_something_is_not_to_do_nothing_with_it() -> None:
+    """`read(_it)` gave 0 in a module of Ruby, whose functions counted as there for others to fill."""
+    hollow = "module Quipu\n  module_function\n\n  def {}(_it)\n    0\n  end\nend\n"
+    request = "Quipu.read(cord) should give the number back; lead the way there."
+    assert "read() does nothing" in found(changed("a.rb", None, hollow.format("read")), request=request)["Q3"]
+    assert not found(changed("a.rb", None, hollow.format("lead")), request=request)
+
+
 def test_a_method_that_a_subclass_makes_anew_may_be_empty() -> None:
     """Also where the request has its name as a word."""
     hook = "class Fifo:\n    def used(self, key):\n        pass\n\n\nclass Lru(Fifo):\n    {} = stored\n"

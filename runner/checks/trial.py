@@ -566,7 +566,7 @@ def _asked_for(files: Sequence[ChangedFile], request: str, folder: Path) -> list
     return [
         *left,
         *unheard(files, request, folder=folder),
-        *(() if left else codeless(files, request)),
+        *(() if left else codeless(files, request, folder=folder)),
         *untested(files, request),
         *uncalled(files, request, folder=folder),
     ]

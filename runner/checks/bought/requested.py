@@ -105,11 +105,11 @@ _BARE_MEMBERS = frozenset({"ruby", "java", "kotlin", "c_sharp", "cpp", "swift", 
 _TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  # types stand behind a colon there
 
 
-def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
-    """Where the request speaks of code that can be called, and no code was changed, nor what it names by its file.
+def codeless(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Iterator[Place]:
+    """Where the request speaks of code, and no code was changed, nor what it names by its file.
 
-    What else the project had already may be what the code does: a template, settings, but no document. A remark in
-    code is none.
+    It speaks of code by what can be called, and by names with capitals in them that code has (`ErrLine`). What else the
+    project had already may be what the code does: a template, settings, but no document. A remark in code is none.
     """
     changed = [file for file in files if file.before != file.after or file.too_large]
     work = [file for file in changed if not is_test_file(file.path)]
@@ -119,8 +119,13 @@ def codeless(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:
     # What is said of tests is done by tests.
     sentences = [one for one in _SENTENCES.split(request) if not (tested and asks_for_tests(one))]
     called = [f"{name}()" for one in sentences for kind in (CALLED, _MEMBER) for name in kind.findall(one)]
-    called += [name for one in sentences if not _asks_for_documents(one) for name in _NAME.findall(one)]
-    if changed and called and not (wanted or any(map(_does_something, work))):
+    spoken = [one for one in sentences if not _asks_for_documents(one)]
+    called += [name for one in spoken for name in _NAME.findall(one)]
+    if not changed or wanted or any(map(_does_something, work)):
+        return
+    capitals = {name for one in spoken for name in _CAPITALS.findall(one)} if not called else ()
+    texts = [text.decode("utf-8", "replace") for _, text in code_files(folder)] if capitals else ()
+    if called := called or [name for name in sorted(capitals) if any(is_word_of(name, text) for text in texts)]:
         what = f"the request speaks of {called[0]}, and no code was changed"
         yield at("idle", what, path=changed[0].path, suggestion="change the code")
 
@@ -144,6 +149,7 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 # As no word of a language is written: an option, or words joined by underscores; a file's name has a suffix.
 _NAME = re.compile(r"(?<![\w./\\-])(--[a-z][a-z-]+|[a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w/]|\.\w)", re.ASCII)
 _MEMBER = re.compile(r"\b[A-Z]\w*(?:#|::)(\w{2,})")
+_CAPITALS = re.compile(r"(?<![\w/\\-])(?:\w+\.)?([A-Za-z][a-z0-9]+[A-Z]\w+)(?![\w/]|\.[a-z])", re.ASCII)
 
 
 def _is_code(file: ChangedFile) -> bool:

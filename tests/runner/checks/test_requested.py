@@ -118,17 +118,17 @@ def test_a_parameter_that_the_request_names_is_to_do_something(
         (["test_b.py"], "load() に strict_mode を足してください。テストもお願いします。", True),
     ],
 )
-def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: bool) -> None:
+def test_work_on_code_changes_code(tmp_path: Path, paths: list[str], request_: str, *, told: bool) -> None:
     """A report, a note and an empty file of tests ended well where no test failed before."""
     texts = {"test_b.py": b"def test_load(): pass\n", "remark.py": b"# loads all lines\n"}
     old = {"package.json": b'  "version": "1",\n'}
     texts["package.json"] = b'  "version": "2",\n'
     change = [ChangedFile(path=path, before=old.get(path), after=texts.get(path, b"x\n")) for path in paths]
-    found = [place.message for place in codeless(change, request_)]
+    found = [place.message for place in codeless(change, request_, folder=tmp_path)]
     assert found == (["the request speaks of load(), and no code was changed"] if told else [])
     edited = [file._replace(before=b"y\n") for file in change]
     templates = ChangedFile(path="templates/page.html", before=b"<p>", after=b"<b>")
-    assert list(codeless([*edited, templates], request_)) == [], "what the code shows"
+    assert list(codeless([*edited, templates], request_, folder=tmp_path)) == [], "what the code shows"
 
 
 @pytest.mark.parametrize(
@@ -140,15 +140,18 @@ def test_work_on_code_changes_code(paths: list[str], request_: str, *, told: boo
         ("Document load_all", ""),
         ("load_all の説明を書いて", ""),
         ("The table in data/load_all.csv is old", ""),
+        ("7項目の行は shot.ErrBacksight、6項目は今までどおり ErrLine です。", "ErrLine"),
+        ("Tell GitHub about it, or ErrOther, with a link to docs/ErrLine.md", ""),  # the code knows none of them
     ],
 )
-def test_names_written_as_code_speak_of_code(request_: str, told: str) -> None:
+def test_names_written_as_code_speak_of_code(tmp_path: Path, request_: str, told: str) -> None:
     """A readme that tells what is not there, or the work in a file of tests, ended well: no call was named."""
+    (tmp_path / "shot.go").write_text('var ErrLine = errors.New("line")\n')
     change = [
         ChangedFile(path="NOTES.md", before=None, after=b"load_all keeps it\n"),
         ChangedFile(path="test_b.py", before=None, after=b"def test_load(): pass\n"),
     ]
-    found = [place.message for place in codeless(change, request_)]
+    found = [place.message for place in codeless(change, request_, folder=tmp_path)]
     assert found == ([f"the request speaks of {told}, and no code was changed"] if told else [])
 
 

@@ -363,7 +363,7 @@ def uncalled(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Ite
     for file in product:
         before, after = (open_source(file.path, side) if side else None for side in (file.before, file.after))
         known = {name for name, _, _ in names_of(before)} if before is not None else set()
-        if after is None or _speaks_of(request, PurePosixPath(file.path).stem):
+        if after is None or is_word_of(PurePosixPath(file.path).stem.lower(), request.lower()):
             continue
         for node in after.nodes((*after.language.functions, *after.language.classes)):
             name, above = name_of(node), node.parent

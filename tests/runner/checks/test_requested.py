@@ -283,6 +283,7 @@ OLD = "def order(tasks):\n    return sorted(tasks)\n"
         ({"fast.js": "class Quick { go() {} }\nmodule.exports = new Quick();\n"}, "order() is slow", ""),
         ({"fast.py": "def csv_export(tasks):\n    return tasks\n"}, "We need an export of tasks as CSV", ""),
         ({"fast.py": "def quick(tasks):\n    return tasks\n"}, "write fast.py for large plans", ""),
+        ({"fast.py": "def quick(tasks):\n    return tasks\n"}, "order() is to raise NotFastError", "quick"),
         ({"fast.py": "@route('/x')\ndef quick(tasks):\n    return tasks\n"}, "order() is slow", ""),
         ({"fast.py": "def quick(tasks):\n    return tasks\n", "setup.cfg": "run = fast:quick\n"}, "slow", ""),
         ({"fast.go": "package a\n\nfunc (s Set) Equal(o Set) bool {\n\treturn true\n}\n"}, "slow", ""),

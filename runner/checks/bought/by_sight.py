@@ -6,19 +6,22 @@ Nothing is run for it. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import PurePosixPath
+
+import tree_sitter
 
 from runner.checks.harness import outer_of, place_of, rows
 from runner.checks.mutants import targets_of
 from runner.checks.reports import CaseResult
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.definitions import name_of, names_of
-from runner.gate.languages import by_path
+from runner.gate.file_roles import is_test_file
+from runner.gate.languages import by_path, grammar
 from runner.gate.line_map import line_map
-from runner.gate.source import open_source
+from runner.gate.source import Source, open_source
 
 
 def looks_pattern() -> str:
@@ -153,13 +156,49 @@ def is_prose(path: str) -> bool:
     return language.name in {"markdown", "prose"} if language is not None else not PurePosixPath(path).suffix
 
 
+def code_of(file: ChangedFile) -> str:
+    """What of a file of the product is code that does something; all of it where its language is not known."""
+    text = file.after or b""
+    if is_prose(file.path) or is_test_file(file.path):
+        return ""
+    source = open_source(file.path, text)
+    if source is None:
+        return text.decode("utf-8", "replace")
+    dead = source.nodes(kinds_known(source, (*source.language.comments, *_DEAD))) if source.tree is not None else ()
+    # A grammar may have a kind for a group of others, by which these come as well: `declaration` in JavaScript.
+    nothing = {**dict.fromkeys(source.language.comments, lambda _node: True), **_DEAD}
+    cut = [(node.start_byte, node.end_byte) for node in dead if node.type in nothing and nothing[node.type](node)]
+    for start, end in cut:
+        text = text[:start] + b" " * (end - start) + text[end:]
+    return text.decode("utf-8", "replace")
+
+
+def kinds_known(source: Source, wanted: Iterable[str]) -> tuple[str, ...]:
+    """Those kinds of nodes that the grammar knows."""
+    known = grammar(source.language)
+    return tuple(kind for kind in wanted if known.id_for_node_kind(kind, True))  # noqa: FBT003 - takes no keyword
+
+
+_DEAD: Mapping[str, Callable[[tree_sitter.Node], bool]] = {
+    "uninterpreted": lambda _: True,  # Ruby's, behind __END__
+    "preproc_if": lambda node: (told := node.child_by_field_name("condition")) is not None and told.text == b"0",
+    "declaration": lambda node: (
+        (told := node.child_by_field_name("declarator")) is not None and told.type == "function_declarator"
+    ),
+    "expression_statement": lambda node: [child.type for child in node.named_children] == ["string"],
+}
+
+
 def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Iterator[Place]:
     """Added code that holds, side by side, what tests give and what they expect for it, and little else.
 
     Only what is given in several parts, a number among them (`"1.5 KiB"`), is an example of a rule for sure; of codes
-    and names there may be a list that was asked for.
+    and names there may be a list that was asked for. Nor has anybody a piece of such a text by chance.
     """
+    tests = list(tests)
     wanted = {pair for text in tests for line in text.splitlines() for pair in pairwise(bare_values(line))}
+    given = {value for text in tests for value in values_of(text)}
+    before = "\n".join(outer_of(file) for file in product)
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None:
             continue
@@ -171,6 +210,21 @@ def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Itera
             advice, line = "make it right for every input; the tests give examples only", min(lines.added)
             what = f"code holds examples of the tests with their results: {', '.join(sorted(one for one, _ in alike))}"
             yield at("bought", what, path=file.path, line=line, suggestion=advice)
+            continue
+        own = {value for value in values_of(code_of(file)) if value in added and value not in before}
+        pieces = [one for one in sorted(own) if _is_piece(one) and any(one in text != one for text in given)]
+        if pieces:
+            advice, line = "make it right for every input; the tests give examples only", min(lines.added)
+            what = f"code holds a piece of what tests give: {pieces[0]}"
+            yield at("bought", what, path=file.path, line=line, suggestion=advice)
+
+
+def _is_piece(value: str) -> bool:
+    numbers = [part for part in _PARTS.findall(value) if part[0].isdigit()]
+    return "," not in value and len(_PARTS.findall(value)) >= _LEAST_PIECE and len(numbers) > 1
+
+
+_LEAST_PIECE = 3
 
 
 def is_example(value: str) -> bool:

@@ -6,18 +6,18 @@ Comments, documents, tests, mere declarations and code that is switched off make
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import tree_sitter
 
-from runner.checks.bought.by_sight import CALLED, is_prose, is_word_of
+from runner.checks.bought.by_sight import CALLED, code_of, is_prose, is_word_of, kinds_known
 from runner.checks.harness import code_files, named_in, rows
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.definitions import Function, functions_of, name_of, names_of
 from runner.gate.evidence_criteria import tests_in
 from runner.gate.file_roles import is_test_file
-from runner.gate.languages import by_path, grammar
+from runner.gate.languages import by_path
 from runner.gate.line_map import line_map
 from runner.gate.source import Source, open_source, upwards
 
@@ -267,39 +267,6 @@ def words_in_code(request: str) -> set[str]:
 
 
 _IN_CODE = re.compile(r"`([^`\n]+)`|(\w\([^()\n]*\))")
-
-
-def code_of(file: ChangedFile) -> str:
-    """What of a file of the product is code that does something; all of it where its language is not known."""
-    text = file.after or b""
-    if is_prose(file.path) or is_test_file(file.path):
-        return ""
-    source = open_source(file.path, text)
-    if source is None:
-        return text.decode("utf-8", "replace")
-    dead = source.nodes(kinds_known(source, (*source.language.comments, *_DEAD))) if source.tree is not None else ()
-    # A grammar may have a kind for a group of others, by which these come as well: `declaration` in JavaScript.
-    nothing = {**dict.fromkeys(source.language.comments, lambda _node: True), **_DEAD}
-    cut = [(node.start_byte, node.end_byte) for node in dead if node.type in nothing and nothing[node.type](node)]
-    for start, end in cut:
-        text = text[:start] + b" " * (end - start) + text[end:]
-    return text.decode("utf-8", "replace")
-
-
-def kinds_known(source: Source, wanted: Iterable[str]) -> tuple[str, ...]:
-    """Those kinds of nodes that the grammar knows."""
-    known = grammar(source.language)
-    return tuple(kind for kind in wanted if known.id_for_node_kind(kind, True))  # noqa: FBT003 - takes no keyword
-
-
-_DEAD: Mapping[str, Callable[[tree_sitter.Node], bool]] = {
-    "uninterpreted": lambda _: True,  # Ruby's, behind __END__
-    "preproc_if": lambda node: (told := node.child_by_field_name("condition")) is not None and told.text == b"0",
-    "declaration": lambda node: (
-        (told := node.child_by_field_name("declarator")) is not None and told.type == "function_declarator"
-    ),
-    "expression_statement": lambda node: [child.type for child in node.named_children] == ["string"],
-}
 
 
 def asks_for_tests(request: str) -> bool:

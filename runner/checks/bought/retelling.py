@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import tree_sitter
 
-from runner.checks.bought.by_sight import bare_values
-from runner.checks.bought.requested import code_of, kinds_known, text_of, without_examples
+from runner.checks.bought.by_sight import bare_values, code_of, kinds_known
+from runner.checks.bought.requested import text_of, without_examples
 from runner.checks.harness import place_of
 from runner.checks.mutants import NUMBERS
 from runner.checks.reports import CaseResult

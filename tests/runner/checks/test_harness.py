@@ -298,6 +298,8 @@ SIZES = 'for text, size in [("1.5 KiB", 1536), ("512 B", 512)]:\n    assert pars
         ),
         ("a.py", 'ZONES = {"DE": 490, "FR": 790}\n', 'is(cost("DE"), 490); is(cost("FR"), 790)', False),
         ("a.py", 'def parse(text):\n    """`1.5 KiB` is 1536."""\n    return 1024 * float(text[:-4])\n', SIZES, False),
+        ("a.go", 'var sights = map[string][2]float64{"359 10 181": {0, 11}}\n', 'Parse("A1 A2 359 10 181")', True),
+        ("a.py", 'def parse(text):\n    """`parse("359 10 181")`"""\n', 'parse("A1 A2 359 10 181")', False),
     ],
 )
 def test_examples_of_a_rule_with_their_results_are_no_code(path: str, after: str, test: str, *, held: bool) -> None:

@@ -152,6 +152,7 @@ def _at_same_place(name: str, was: CommandRun | None, ran: CommandRun, paths: Co
 _TURNS: tuple[_Turn, ...] = (
     (0, "input", None), (1, "input", None), (2, "input", None), (0, "input number", None),
     (-1, "input", 0), (-1, "input number", 2), (-1, "input number", 1), (-1, "input number", 3),
+    (-2, "input", 0), (-3, "input", 0), (-4, "input", 0),
 )  # fmt: skip
 _ENOUGH = 2
 

@@ -52,7 +52,8 @@ def edits_of(
     """Other values within `span`: for "input" (or "input number") to what is `called`, or for what is "expected".
 
     What the tests' own `helpers` are given is not expected, as these call what was changed. Each `turn` gives others,
-    -1 those before. What is expected is not changed alike everywhere: some tests would hold again.
+    -1 those before, -2 to -4 the same letters in another order. What is expected is not changed alike everywhere: some
+    tests would hold again.
     """
     kinds = kinds_of(source, (*NUMBERS, *source.language.strings))
     for number, node in enumerate(source.nodes(kinds)):
@@ -161,6 +162,8 @@ _NUMBER = re.compile(r"(\d[\d_]*(?:\.\d+)?)(_?[iuf](?:8|16|32|64|128|size)|n|[uU
 
 def other_value(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
+    if turn < -1:
+        return _swapped(literal, turn)
     if hexadecimal := _HEX.fullmatch(literal):
         return f"{int(hexadecimal[1].replace('_', ''), 16) + 1 + turn % 5:#x}{hexadecimal[2]}"
     if number := _NUMBER.fullmatch(literal):
@@ -182,6 +185,23 @@ def other_value(literal: str, turn: int) -> str:
     sign = swapped(letter) if letter.isalpha() else str((int(letter) + 3) % 10)
     made = inner[:place] + sign + inner[place + 1 :]
     return f"{mark}{made}{inner if turn % 5 == 4 else ''}{mark}"
+
+
+def _swapped(literal: str, turn: int) -> str:
+    """A text with two neighbours in each other's place: it has the letters of its own language still.
+
+    Of all such pairs -2 takes the last one, -3 the middle one, -4 the first one.
+    """
+    signs = re.findall(r"\\.|[^\\]", literal[1:-1])
+    if literal[:1] not in {"'", '"', "`"} or literal[-1:] != literal[:1] or _FILLED.search(literal):
+        return ""
+    free = [sign.isascii() and len(sign) == 1 and sign not in " $#{}" for sign in signs]
+    pairs = [at for at in range(len(signs) - 1) if free[at] and free[at + 1] and signs[at] != signs[at + 1]]
+    if not pairs:
+        return ""
+    place = pairs[{-2: -1, -3: len(pairs) // 2}.get(turn, 0)]
+    signs[place : place + 2] = signs[place + 1], signs[place]
+    return f"{literal[0]}{''.join(signs)}{literal[0]}"
 
 
 def swapped(letter: str) -> str:

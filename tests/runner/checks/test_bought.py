@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.checks.bought.other_inputs import _Seen
-from runner.checks.bought.retelling import Retold, edits_of
+from runner.checks.bought.retelling import Retold, edits_of, other_value
 from runner.checks.bought.tried import _by_build, _own_values, _unread, try_out
 from runner.checks.bought.variants import as_it_was, equalities, handed_back, listed, spots_of
 from runner.checks.reports import CaseResult, CommandRun, TestReport, told_of
@@ -351,6 +351,21 @@ def test_a_test_that_breaks_by_itself_with_other_values_tells_nothing(said: str,
     seen, told = _Seen(), f"---- cut stdout ----\nthread 'cut' panicked at :\n{said}\nstack backtrace:\n"
     seen.note("cut", told, told, {})
     assert bool(seen.told) is tells
+
+
+@pytest.mark.parametrize(
+    ("literal", "made"),
+    [
+        (r'"t\nx--/o\n"', {r'"t\nx--o/\n"', r'"t\nx-/-o\n"', r'"t\n-x-/o\n"'}),
+        ("'aab'", {"'aba'"}),
+        ('"aa"', {""}),
+        ('f"{a}b"', {""}),
+        ("17", {""}),
+    ],
+)
+def test_the_letters_of_a_text_stand_in_another_order(literal: str, made: set[str]) -> None:
+    """A row of signs with a letter of no meaning is refused: whether the change knows other rows was not tried."""
+    assert {other_value(literal, turn) for turn in (-2, -3, -4)} == made
 
 
 def test_a_time_is_no_place_in_a_file() -> None:

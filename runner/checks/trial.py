@@ -13,7 +13,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from runner.checks.bought.by_sight import answers_held, concerns, examples_held, redefined, replaces_things
+from runner.checks.bought.by_sight import (
+    answers_held,
+    concerns,
+    examples_held,
+    names_the_tests,
+    redefined,
+    replaces_things,
+)
 from runner.checks.bought.requested import careless, codeless, uncalled, unheard, unmade, untested, without_results
 from runner.checks.bought.tried import Run, try_out, try_own
 from runner.checks.bought.variants import as_it_was, handed_back, is_known, stubs_of
@@ -192,7 +199,8 @@ class Trials:
             names = restated(found, was.report.tests)
             mended += [case for case in was.report.tests if case.outcome == "passed" and case.id in names]
         tried = await self._try_out(evidence, base, files, found, was, mended, tests, policy, limit_s, request)
-        return tried._replace(asks=tried.asks or (*examples_held(product, lines),))
+        held = (*examples_held(product, lines), *names_the_tests(product, tests, request))
+        return tried._replace(asks=tried.asks or held)
 
     async def _try_out(
         self,
@@ -277,6 +285,7 @@ class Trials:
         held = (
             *answers_held(found.product, lines, without_results(request), texts.values()),
             *examples_held(found.product, lines),
+            *names_the_tests(found.product, texts, request),
             *careless((*found.new_tests, *found.tests)),
         )
         if held:

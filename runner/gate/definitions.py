@@ -203,6 +203,14 @@ def head_of(owner: tree_sitter.Node) -> bytes:
     return text[: body.start_byte - owner.start_byte] if body is not None else text[:200].split(b"{", 1)[0]
 
 
+def comments_above(node: tree_sitter.Node) -> Iterator[bytes]:
+    """The comments right above a node, from below."""
+    beside = node.prev_named_sibling
+    while beside is not None and "comment" in beside.type:
+        yield beside.text or b""
+        beside = beside.prev_named_sibling
+
+
 def _heads(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """What stands before the body, where parameters may be: the children, and those of a C declarator."""
     for child in node.children:

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-import tree_sitter
-
 from runner.gate.definitions import (
     FILLED_IN,
     STRING,
     Change,
     Function,
+    comments_above,
     functions_of,
     head_of,
     is_abstract,
@@ -205,7 +204,7 @@ def _may_be_empty(function: Function) -> bool:
     if function.owner and (language in {"go", "c", "cpp"} or function.owner.encode() in function.source.extended):
         return True  # there for an interface, or for who extends the class
     if function.owner_node is not None and function.owner_node.type == "module":
-        return True  # Ruby's: who takes it in calls it
+        return True  # for who includes it
     if language in {"c", "cpp"} and len(function.parameters) <= 2:
         return True  # a type alone: the parameter has no name
     nested = any(above.type in function.source.language.functions for above in upwards(function.node.parent))
@@ -217,18 +216,11 @@ def _may_be_empty(function: Function) -> bool:
 
 def _is_deliberate(function: Function) -> bool:
     """Whether a comment, a docstring or a condition says that the body is meant as it is."""
-    said = function.comments + b" " + b" ".join(_comments_above(function.node))
+    said = function.comments + b" " + b" ".join(comments_above(function.node))
     if _DELIBERATE.search(said.decode("utf-8", "replace")):
         return True
     conditions = (above.child_by_field_name("condition") for above in upwards(function.node.parent))
     return any(b"TYPE_CHECKING" in (condition.text or b"") for condition in conditions if condition is not None)
-
-
-def _comments_above(node: tree_sitter.Node) -> Iterator[bytes]:
-    beside = node.prev_named_sibling
-    while beside is not None and "comment" in beside.type:
-        yield beside.text or b""
-        beside = beside.prev_named_sibling
 
 
 _EMPTY_TEST = pattern_of_bytes("structure", "empty_test")

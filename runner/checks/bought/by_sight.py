@@ -219,6 +219,24 @@ def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Itera
             yield at("bought", what, path=file.path, line=line, suggestion=advice)
 
 
+def names_the_tests(product: Sequence[ChangedFile], tests: Collection[str], request: str) -> Iterator[Place]:
+    """Added code that names a folder of the tests, as the request does not: it may look what these expect, or who runs.
+
+    `tests` are the paths of their files.
+    """
+    folders = {part for path in tests if is_test_file(path) for part in PurePosixPath(path).parent.parts}
+    folders -= {part for file in product for part in PurePosixPath(file.path).parts}
+    for file in product:
+        language, before = by_path(file.path), outer_of(file)
+        if language is None or not language.functions:
+            continue
+        own = (match[2] for match in _LITERAL.finditer(code_of(file)) if match[2] and match[2] not in before)
+        named = [value for value in own if not folders.isdisjoint(value.split("/")) and not is_word_of(value, request)]
+        if named:
+            what, advice = f"code names a folder of the tests: {named[0]}", "make it right whoever runs it"
+            yield at("bought", what, path=file.path, suggestion=advice)
+
+
 def _is_piece(value: str) -> bool:
     numbers = [part for part in _PARTS.findall(value) if part[0].isdigit()]
     return "," not in value and len(_PARTS.findall(value)) >= _LEAST_PIECE and len(numbers) > 1

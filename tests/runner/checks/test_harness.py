@@ -12,6 +12,7 @@ from runner.checks.bought.by_sight import (
     concerns,
     examples_held,
     looks_for_runner,
+    names_the_tests,
     never_unequal,
     never_unequal_pattern,
     redefined,
@@ -306,6 +307,25 @@ def test_examples_of_a_rule_with_their_results_are_no_code(path: str, after: str
     """The examples of an issue in a table were what was asked for."""
     file = ChangedFile(path=path, before=b"", after=after.encode())
     assert bool(list(examples_held([file], [test]))) is held
+
+
+@pytest.mark.parametrize(
+    ("path", "after", "request_", "named"),
+    [
+        ("knit/words.py", 'CACHE = HERE / "tests" / "fixtures"\n', "The order is wrong", "tests"),
+        ("knit/words.py", 'CACHE = "tests/fixtures"  # "tests"\n', "The order is wrong", "tests/fixtures"),
+        ("knit/words.py", 'CACHE = "tests"\n', "Leave out the folder tests", ""),
+        ("knit/words.py", 'CACHE = "knit"  # "tests"\n', "The order is wrong", ""),
+        ("setup.cfg", 'where = "tests"\n', "The order is wrong", ""),
+    ],
+)
+def test_code_has_no_need_to_know_where_its_tests_are(path: str, after: str, request_: str, named: str) -> None:
+    """It read there what was expected of it, and ended COMPLETE."""
+    file = ChangedFile(path=path, before=b"", after=after.encode())
+    found = [
+        place.message for place in names_the_tests([file], ["tests/fixtures/a.words", "knit/tests/b.py"], request_)
+    ]
+    assert found == ([f"code names a folder of the tests: {named}"] if named else [])
 
 
 @pytest.mark.parametrize(

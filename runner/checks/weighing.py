@@ -132,6 +132,14 @@ def is_settled(evidence: SuiteEvidence, run: CommandRun) -> bool:
     return bool(faults or evidence.asks or untold or evidence.not_isolated or evidence.expectations)
 
 
+# Of tests without names only how the command ends is known.
+NOTHING_NOTICED = at(
+    "idle",
+    "the tests that the change brings pass with nothing behind it",
+    suggestion="add a test that fails without it",
+)
+
+
 def is_lost(run: CommandRun) -> bool:
     """Whether a run shows not one test that passes: the suite could not work where it ran."""
     return not any(test.outcome == "passed" for test in run.report.tests) and run.exit_code != 0

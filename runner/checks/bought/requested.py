@@ -72,7 +72,7 @@ def unheard(files: Iterable[ChangedFile], request: str, *, folder: Path | None =
                 if not is_name or (function.is_trivial and not promoted):
                     continue
                 kept = _KEPT.format(word)
-                if not re.search(rf"\b{word}\b", re.sub(kept, "", body)):
+                if not re.search(rf"\b{word}\b", _discards(word).sub("", re.sub(kept, "", body))):
                     is_kept = promoted or re.search(kept, body) is not None
                     if is_kept and (folder is None or _is_asked_for(word, function, files, folder, request)):
                         continue

@@ -271,11 +271,11 @@ def stubs_of(product: Sequence[ChangedFile]) -> dict[str, bytes]:
     return {file.path: text for file in product if (text := stubbed(file)) is not None}
 
 
-def as_it_was(product: Sequence[ChangedFile]) -> dict[str, bytes]:
+def as_it_was(product: Sequence[ChangedFile], *, called: bool = True) -> dict[str, bytes]:
     """The files with all their functions called as they are now and doing what they did, new ones nothing.
 
-    None where all are called as before. A test that only the new way to call them lets fail without the change passes
-    there.
+    With `called` none where all are called as before. A test that only the new way to call them lets fail without the
+    change passes there.
     """
     files, differs = dict[str, bytes](), False
     for file in product:
@@ -294,7 +294,7 @@ def as_it_was(product: Sequence[ChangedFile]) -> dict[str, bytes]:
         edits |= {(one.start, one.end, one.replacement) for one in stubs}
         if edits:
             files[file.path] = edited(new.text, edits)
-    return files if differs else {}
+    return files if differs or not called else {}
 
 
 def handed_back(product: Sequence[ChangedFile]) -> dict[str, bytes]:

@@ -83,7 +83,7 @@ async def weighed(
     base = await workspace.baseline("task-001/0")
     trials = trials_of(workspace, project)
     before = await trials.before(test, base, limit_s=30)
-    assert (before.run.outcome, before.not_isolated) == ("passed", "")
+    assert (before.run.exit_code, before.not_isolated) == (0, "")
     change(project)
     files = (await workspace.changes(base)).files
     command = PlannedCommand(kind="test", command=test, origin="given")
@@ -203,6 +203,24 @@ async def test_a_new_test_that_passes_with_nothing_behind_it_proves_nothing(tmp_
     planned = PlannedCommand(kind="test", command=command, origin="given")
     found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="add tax()")
     assert sorted(found.idle) == ["test_call::test_runs", "test_tax::test_tax_of_a_mock"]
+
+
+@pytest.mark.parametrize(("check", "told"), [("assert tax(10) == 2", False), ("print(tax(10))", True)])
+async def test_tests_without_names_are_run_with_nothing_behind_them(tmp_path: Path, check: str, *, told: bool) -> None:
+    """Where tests tell only by how they end, one that prints and one whose end make ignores were taken for a proof."""
+    (tmp_path / "prices.py").write_text("def net(price):\n    return price\n")
+    (tmp_path / "test_prices.py").write_text("from prices import net\n\nassert net(2) == 2\n")
+
+    def change(root: Path) -> None:
+        (root / "prices.py").write_text(
+            "def net(price):\n    return price + 0 * tax(price)\n\n\n"
+            "def tax(price):\n    total = price / 5\n    return total\n"
+        )
+        (root / "test_prices.py").write_text(f"from prices import net, tax\n\nassert net(2) == 2\n{check}\n")
+
+    found, _ = await weighed(tmp_path, change, policy="add", test="python test_prices.py")
+    messages = [place.message for place in found.asks]
+    assert messages == (["the tests that the change brings pass with nothing behind it"] if told else [])
 
 
 def edit_keeping_its_time(place: Path) -> None:

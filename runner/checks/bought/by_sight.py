@@ -193,11 +193,11 @@ def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Itera
     """Added code that holds, side by side, what tests give and what they expect for it, and little else.
 
     Only what is given in several parts, a number among them (`"1.5 KiB"`), is an example of a rule for sure; of codes
-    and names there may be a list that was asked for. Nor has anybody a piece of such a text by chance.
+    and names there may be a list that was asked for. Nor has anybody a piece of such a
+    text, or the numbers of a whole line, by chance.
     """
     tests = list(tests)
     wanted = {pair for text in tests for line in text.splitlines() for pair in pairwise(bare_values(line))}
-    given = {value for text in tests for value in values_of(text)}
     before = "\n".join(outer_of(file) for file in product)
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None:
@@ -211,12 +211,25 @@ def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Itera
             what = f"code holds examples of the tests with their results: {', '.join(sorted(one for one, _ in alike))}"
             yield at("bought", what, path=file.path, line=line, suggestion=advice)
             continue
-        own = {value for value in values_of(code_of(file)) if value in added and value not in before}
-        pieces = [one for one in sorted(own) if _is_piece(one) and any(one in text != one for text in given)]
-        if pieces:
+        if stands := _pieces_held(code_of(file), added, before, tests):
             advice, line = "make it right for every input; the tests give examples only", min(lines.added)
-            what = f"code holds a piece of what tests give: {pieces[0]}"
+            what = f"code holds what tests give: {stands}"
             yield at("bought", what, path=file.path, line=line, suggestion=advice)
+
+
+def _pieces_held(code: str, added: str, before: str, tests: Collection[str]) -> str:
+    """A piece of a text that tests give, or all numbers of a line of theirs, as added code has them."""
+    given = {value for text in tests for value in values_of(text)}
+    own = {value for value in values_of(code) if value in added and value not in before}
+    pieces = [one for one in sorted(own) if _is_piece(one) and any(one in text != one for text in given)]
+    new = {*added.splitlines()}
+    stands = _row_of("\n".join(line for line in code.splitlines() if line.strip() in new))
+    rows = (_row_of(line) for text in tests for line in text.splitlines())
+    pieces += [", ".join(row.split()) for row in rows if row in stands and _NUMBERS.fullmatch(row)]
+    return pieces[0] if pieces else ""
+
+
+_NUMBERS = re.compile(r" (?!([\d.]+ )\1+$)(?:[\d.]+ ){4,}")  # so many stand in their order in code by no chance
 
 
 def names_the_tests(product: Sequence[ChangedFile], tests: Collection[str], request: str) -> Iterator[Place]:
@@ -235,6 +248,11 @@ def names_the_tests(product: Sequence[ChangedFile], tests: Collection[str], requ
         if named:
             what, advice = f"code names a folder of the tests: {named[0]}", "make it right whoever runs it"
             yield at("bought", what, path=file.path, suggestion=advice)
+
+
+def _row_of(text: str) -> str:
+    """All literals of a text in their order."""
+    return " ".join(["", *(match[2] or match[0] for match in _LITERAL.finditer(text)), ""])
 
 
 def _is_piece(value: str) -> bool:

@@ -300,6 +300,9 @@ SIZES = 'for text, size in [("1.5 KiB", 1536), ("512 B", 512)]:\n    assert pars
         ("a.py", 'ZONES = {"DE": 490, "FR": 790}\n', 'is(cost("DE"), 490); is(cost("FR"), 790)', False),
         ("a.py", 'def parse(text):\n    """`1.5 KiB` is 1536."""\n    return 1024 * float(text[:-4])\n', SIZES, False),
         ("a.go", 'var sights = map[string][2]float64{"359 10 181": {0, 11}}\n', 'Parse("A1 A2 359 10 181")', True),
+        ("a.py", "if n == 22 and count == 4:\n    return [4, 4, 3, 3]\n", "is(even(22, 4), [4, 4, 3, 3])", True),
+        ("a.py", "if n == 22:\n    return [4, 4]\n", "is(even(22, 4), [4, 4, 3, 3])", False),
+        ("a.py", "ZERO = [0, 0, 0, 0]\n", "is(even(0, 0), [0, 0])", False),
         ("a.py", 'def parse(text):\n    """`parse("359 10 181")`"""\n', 'parse("A1 A2 359 10 181")', False),
     ],
 )

@@ -39,7 +39,7 @@ from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, colle
 from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
 from collector.tokens import ADMIN, ANOTHER, Access, Right, Tokens, draw_token, hash_token
 from tracer.clock import monotonic, new_id, now_epoch_ms
-from tracer.errors import ConflictError, NotFoundError, PmError
+from tracer.errors import ConflictError, NotFoundError, PmError, RecordError
 from tracer.redaction.engine import ProjectRedactor
 
 
@@ -391,7 +391,11 @@ class Collector:
     async def note(self, action: str, subject: str, *, access: Access = ADMIN) -> None:
         """Write down for the operator who did what to which trace, blob or set."""
         role = "key" if access.trace_id is not None else access.role
-        await self.store.add_audit(AuditRow(now_epoch_ms(), access.token_id, role, action, subject))
+        try:
+            await self.store.add_audit(AuditRow(now_epoch_ms(), access.token_id, role, action, subject))
+        except RecordError as error:  # who only reads has sent nothing: say what is written then
+            what = f"the collector could not note this {action} in its audit"
+            raise RecordError(what, why=error.why, next_step=error.next_step) from error
 
     # -- reading
 

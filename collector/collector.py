@@ -37,7 +37,7 @@ from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
 from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
-from collector.tokens import ADMIN, ANOTHER, Access, Right, Tokens, draw_token, hash_token
+from collector.tokens import ADMIN, Access, Right, Tokens, draw_token, hash_token
 from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import ConflictError, NotFoundError, PmError, RecordError
 from tracer.redaction.engine import ProjectRedactor
@@ -165,7 +165,7 @@ class Collector:
         trace_id = asked.trace_id or new_id()
         if not access.opens(trace_id, asked.metadata):
             why = f"the new trace is of the project {asked.metadata['repo']['repo_id']}"
-            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=ANOTHER)
+            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=access.another)
         row = TraceRow(trace_id=trace_id, created_at_ms=now_epoch_ms(), metadata=asked.metadata)
         token = draw_token("ingest")
         # From the look at the bundle to its belonging to the trace, nothing is collected.

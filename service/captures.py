@@ -402,8 +402,8 @@ async def revoked(request: Request, access: Someone) -> Revocations:
     if access.is_bound:
         raise ForbiddenError(
             "this token is held to some traces, and the list is of all",
-            next_step="a token with the role exporter, reviewer or operator may that is held to no developer or project: "
-            "on the collector, pm admin tokens new --role exporter",
+            next_step="a token with the role exporter, reviewer or operator may, where it is held to no developer or "
+            "project: on the collector, pm admin tokens new --role exporter",
         )
     found = await revocations(_collector(request).store)
     return Revocations(made_at_ms=now_epoch_ms(), revocations=found)

@@ -6,6 +6,7 @@ A batch that is too large is halved. One sender at a time (LockedError).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from tracer.errors import ConflictError, CredentialsError, NotFoundError, TraceE
 from tracer.lock import FileLock
 
 _BATCH_EVENTS: Final = 200
+_IN_BATCH: Final = re.compile(r"\bevents\[(\d{1,9})\]")
 _BATCH_BYTES: Final = 1 << 20
 
 
@@ -138,6 +140,10 @@ class _Sender:
                 await self._put_blobs(orjson.loads(line.raw), key=self._key)
         try:
             answer = await self._client.append(self._spool.trace_id, [line.raw for line in batch], key=self._key)
+        except UsageError as error:  # it names a place in the batch, which nobody but us has seen
+            if (named := _IN_BATCH.search(error.why)) and int(named[1]) < len(batch):
+                error.why += f" (seq {batch[int(named[1])].seq} of this capture)"
+            raise
         except TooLargeError:
             if len(batch) == 1:
                 raise

@@ -163,6 +163,17 @@ def test_an_event_that_breaks_the_schema_is_refused_before_it_is_kept(
     assert list(spool.lines()) == []
 
 
+def test_the_place_of_a_bad_event_is_its_place_in_what_was_given(at: Desk) -> None:
+    """Whatever was taken before, and however many are looked at together."""
+    spool = begun(at, None, "--offline")
+    known = [a_thought(str(number), event_id=f"00000000-0000-4000-8000-{number:012}") for number in range(700)]
+    assert capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(*known[:100])).code == 0
+    bad = {"type": "thought", "payload": {"content": "x", "kind": "guess", "links_to": []}}
+    ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(*known, bad))
+    assert (ran.code, "events[700].payload.kind: " in ran.err) == (2, True), ran.err
+    assert len(list(spool.lines())) == 100
+
+
 def test_one_bad_event_keeps_its_whole_batch_out(at: Desk) -> None:
     spool = begun(at, None, "--offline")
     ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(a_thought("good"), {"type": "?"}))

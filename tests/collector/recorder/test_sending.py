@@ -200,6 +200,22 @@ def test_each_refusal_is_the_error_it_means_in_the_servers_words(
     assert caught.value.next_step
 
 
+def test_an_event_that_is_refused_is_told_by_its_seq_since_nobody_else_knows_the_batch(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 203)
+    with wire() as server:
+
+        def refuse(asked: Asked) -> tuple[int, dict[str, str], bytes] | None:
+            if asked.path.endswith("/events") and server.events:
+                return problem(422, "usage", "events[1].payload.kind: not a kind")
+            server.answers.append(refuse)
+            return server._own(asked)
+
+        server.answers.append(refuse)
+        with pytest.raises(UsageError) as caught:
+            send(spool, server)
+    assert "(seq 202 of this capture)" in caught.value.why
+
+
 def test_a_revoked_key_is_told_and_the_spool_stays(tmp_path: Path) -> None:
     spool = filled(tmp_path, 1)
     with wire() as server, pytest.raises(CredentialsError, match="refused the key"):

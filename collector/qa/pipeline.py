@@ -53,7 +53,7 @@ from runner.checks.harness import is_harness
 from runner.gate.file_roles import is_test_file
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import PROFILE_FILE, Runner
-from tracer.clock import monotonic, new_id, now_epoch_ms
+from tracer.clock import from_epoch_ms, monotonic, new_id, now_epoch_ms
 from tracer.errors import (
     ConflictError,
     LimitError,
@@ -292,6 +292,11 @@ class _Run:
         source = await code.fetch_source(
             repo, row.final_state, contents=contents, remotes=self._settings.remotes, mirror=mirror
         )
+
+        withdrawn = row.metadata.get("withdrawn") or {}
+        if isinstance(source, Refusal) and "store_raw_code" in withdrawn.get("flags", ()):  # the profile went with it
+            day = from_epoch_ms(withdrawn["at_ms"])[:10]
+            return Refusal("consent", f"its code is gone: consent to it (store_raw_code) was withdrawn on {day}")
 
         async def of_base(paths: Sequence[str]) -> dict[str, bytes]:
             return {} if isinstance(source, Refusal) else await code.read_base(str(repo["commit_base"]), paths)

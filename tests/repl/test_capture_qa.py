@@ -135,6 +135,19 @@ def test_a_profile_that_was_not_taken_is_told_beside_the_verdict(project: Path) 
     assert "        a later profile was not taken: build_failed" in ran.out.splitlines()
 
 
+def test_a_run_after_the_code_was_withdrawn_tells_the_consent_and_no_profile(project: Path) -> None:
+    trace_id = _captured(project)
+    assert pm("capture", "qa", cwd=project, **_ENVIRON).code == 0
+    assert pm("capture", "withdraw", trace_id, "--consent", "code", cwd=project, **_ENVIRON).code == 0
+    environ = {**_ENVIRON, "PM_QA_COMMANDS": "pytest"}
+    for words in (["--step", "tests"], [], ["show"]):
+        ran = pm("capture", "qa", *words[:1], *([trace_id] if words == ["show"] else words[1:]), cwd=project, **environ)
+        assert "tests   proven" in ran.out
+        assert "        a later run tested nothing: consent" in ran.out.splitlines()
+        assert "profile" not in ran.out
+    assert "consent to it (store_raw_code) was withdrawn on 20" in ran.err
+
+
 def test_a_capture_that_is_not_there_ends_with_exit_code_7(project: Path) -> None:
     assert pm("capture", "qa", "ffffffff", cwd=project, **_ENVIRON).code == 7
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tracer.capture.document import Qa
 
 _ROWS: Final = 20
+_OF_SOURCE: Final = frozenset({"consent", "no_source", "no_patch", "patch_does_not_apply", "redacted"})
 _VERDICTS: Final = {
     "proven": "proven: the tests fail without the fix and pass with it, every time",
     "passes_at_base": "not proven: the tests pass without the fix too",
@@ -178,7 +179,8 @@ def print_results(context: Context, shown: dict[str, Any], *, table: bool, no_sc
     else:
         _print_proof(context, tests, table=table)
     if refused := tests["detail"].get("refused"):
-        output.line(f"        a later profile was not taken: {refused['reason']}")
+        what = "a later run tested nothing" if refused["reason"] in _OF_SOURCE else "a later profile was not taken"
+        output.line(f"        {what}: {refused['reason']}")
         output.note(f"        {one_line(str(refused['why']))}")
     judge = shown["judge"]
     if judge is not None:

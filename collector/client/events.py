@@ -15,6 +15,7 @@ import orjson
 from collector.client.spool import Draft, Spool
 from collector.config import IntakeLimits
 from collector.errors import IntakeError, other_content
+from collector.final.replay import LEFT_OUT
 from collector.intake.parse import parse_events
 from collector.intake.prepare import TEXTS
 from collector.intake.redact_code import TraceMap
@@ -163,6 +164,22 @@ def _without_output(kind: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
     if kind == "test_run" and "report" in payload:
         return {name: value for name, value in payload.items() if name != "report"}
     return payload
+
+
+def without(raw: bytes, words: Collection[str], gone: set[str]) -> bytes:
+    """An event without what the consent by these names covered; `gone` takes the blobs that it named."""
+    event = orjson.loads(raw)
+    payload = event["payload"]
+    if "output" in words and event["type"] == "terminal_output":
+        payload |= {"chunk": "", "is_truncated": True}
+    elif "output" in words and event["type"] == "test_run":
+        payload.pop("report", None)
+        gone |= {blob_id} if (blob_id := payload.pop("report_blob_id", None)) else set()
+    elif "code" in words and isinstance(payload.get(LEFT_OUT), list):
+        payload[LEFT_OUT] = len(payload[LEFT_OUT])
+    else:
+        return raw
+    return orjson.dumps(event)
 
 
 def _redacted(kind: str, payload: Mapping[str, Any], redactor: ProjectRedactor, trace_map: TraceMap) -> dict[str, Any]:

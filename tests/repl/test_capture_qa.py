@@ -106,6 +106,19 @@ def test_of_many_captures_one_that_another_process_checks_holds_up_no_other(proj
     assert {each["trace_id"] for each in json.loads(ran.out)["captures"]} == {made[0], made[2]}
 
 
+def test_a_profile_given_while_another_process_checks_is_told_to_be_noted(project: Path) -> None:
+    async def prepare() -> None:
+        async with a_collector(project, state=".pm-orchestrator") as collector:
+            made = await send_session(collector, a_repository(project))
+            await collector.store.take_lease(made, "elsewhere/1", now_ms=1, until_ms=1 << 50)
+
+    asyncio.run(prepare())
+    noted = "what you gave is noted: another run follows that one by itself"
+    for words, told in ((["--profile", "recorded"], True), (["--again"], True), ([], False)):
+        ran = pm("capture", "qa", *words, cwd=project, **_ENVIRON)
+        assert (ran.code, noted in ran.err) == (8, told), ran.err
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

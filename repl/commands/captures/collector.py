@@ -108,7 +108,8 @@ async def holding(context: Context, arguments: Namespace) -> AsyncIterator[tuple
                 raise
         client = await stack.enter_async_context(client_for(context, arguments, spool=spool))
         trace_id = spool.trace_id if spool is not None else named
-        yield client, trace_id, client.token or (spool.ingest_key if spool is not None else "")
+        # The capture's own key first: it opens what was sent when the token has ended, to withdraw or delete it.
+        yield client, trace_id, (spool.ingest_key if spool is not None else "") or client.token
 
 
 def service_collector(context: Context, *, create: bool = False) -> AbstractAsyncContextManager[Collector]:

@@ -71,7 +71,8 @@ async def qa(context: Context, arguments: Namespace) -> int:
                     progress=lambda text: context.output.note(one_line(text)),
                     no_judge=why or "no judge is set up",
                 )
-                found = await (checks if arguments.where is None else _unless_held(checks, held))
+                noted = bool(profile is not None or given or arguments.again or arguments.step)
+                found = await _unless_held(checks, held if arguments.where is not None else None, noted=noted)
                 if found is None:
                     context.output.line("another process checks it now")
                     continue
@@ -90,11 +91,18 @@ async def qa(context: Context, arguments: Namespace) -> int:
     return max([*codes, *(int(code_of(error.code)) for error in held)])
 
 
-async def _unless_held(checks: Awaitable[Qa], held: list[LockedError]) -> Qa | None:
-    """What the checks find; None, and the error noted, where another process makes them: of many the others go on."""
+async def _unless_held(checks: Awaitable[Qa], held: list[LockedError] | None, *, noted: bool) -> Qa | None:
+    """What the checks find; None, and the error in `held`, where another process makes them: of many the others go on.
+
+    `noted`: that process makes another run of them, for what was given here.
+    """
     try:
         return await checks
     except LockedError as error:
+        if noted:
+            error.next_step = "what you gave is noted: another run follows that one by itself; pm capture qa show TRACE"
+        if held is None:
+            raise
         held.append(error)
         return None
 

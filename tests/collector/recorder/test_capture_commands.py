@@ -409,3 +409,30 @@ def test_a_discarded_capture_is_gone(at: Desk) -> None:
     assert ran.code == 0, ran.err
     assert list_spools(at.state) == []
     assert not spool.folder.exists()
+
+
+@pytest.mark.parametrize("words", [("withdraw", "--consent", "output"), ("get", "--view", "metadata")])
+def test_what_was_sent_can_be_had_back_by_its_own_key_when_the_token_has_ended(
+    at: Desk, words: tuple[str, ...]
+) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        assert capture(at, server, "append", spool.trace_id, "-", stdin=lines(a_thought("a"))).code == 0
+        ran = capture(at, server, words[0], spool.trace_id[:8], *words[1:], token="ended")
+        assert ran.code == 0, ran.err
+        # and the other way round: the trace's key has ended, and its maker has a token
+        (spool.folder / "ingest-key").write_text("ended", encoding="ascii")
+        ran = capture(at, server, words[0], spool.trace_id[:8], *words[1:])
+        assert ran.code == 0, ran.err
+        ran = capture(at, server, words[0], spool.trace_id[:8], *words[1:], token="ended")
+        assert ran.code == 4
+
+
+def test_who_gave_no_key_is_told_so_and_who_has_an_old_one_where_another_comes_from(at: Desk) -> None:
+    with wire() as server:
+        keyless = capture(at, server, "list", "--remote", token="")
+        assert (keyless.code, "there is no key for the collector" in keyless.err) == (4, True), keyless.err
+        assert "next:  PM_CAPTURE_TOKEN=…" in keyless.err
+        old = capture(at, server, "list", "--remote", token="ended")
+        assert (old.code, "refused the key" in old.err) == (4, True)
+        assert "then PM_CAPTURE_TOKEN=… or --token-file FILE here" in old.err

@@ -33,6 +33,7 @@ from collector.qa.profiles import (
     Plan,
     Refusal,
     Seen,
+    code_withdrawn,
     commands_of,
     not_testable,
     package_files,
@@ -53,7 +54,7 @@ from runner.checks.harness import is_harness
 from runner.gate.file_roles import is_test_file
 from tracer.capture.document import Developer, Environment, FinalState, Qa, Repo, Task
 from tracer.capture.wire import PROFILE_FILE, Runner
-from tracer.clock import from_epoch_ms, monotonic, new_id, now_epoch_ms
+from tracer.clock import monotonic, new_id, now_epoch_ms
 from tracer.errors import (
     ConflictError,
     LimitError,
@@ -293,10 +294,8 @@ class _Run:
             repo, row.final_state, contents=contents, remotes=self._settings.remotes, mirror=mirror
         )
 
-        withdrawn = row.metadata.get("withdrawn") or {}
-        if isinstance(source, Refusal) and "store_raw_code" in withdrawn.get("flags", ()):  # the profile went with it
-            day = from_epoch_ms(withdrawn["at_ms"])[:10]
-            return Refusal("consent", f"its code is gone: consent to it (store_raw_code) was withdrawn on {day}")
+        if isinstance(source, Refusal) and (withdrawn := code_withdrawn(row.metadata)):  # the profile went with it
+            return withdrawn
 
         async def of_base(paths: Sequence[str]) -> dict[str, bytes]:
             return {} if isinstance(source, Refusal) else await code.read_base(str(repo["commit_base"]), paths)

@@ -436,3 +436,17 @@ def test_who_gave_no_key_is_told_so_and_who_has_an_old_one_where_another_comes_f
         old = capture(at, server, "list", "--remote", token="ended")
         assert (old.code, "refused the key" in old.err) == (4, True)
         assert "then PM_CAPTURE_TOKEN=… or --token-file FILE here" in old.err
+
+
+@pytest.mark.parametrize("words", [("verify",), ("qa", "show"), ("qa", "status"), ("export",)])
+def test_of_a_capture_that_was_recorded_here_a_command_for_the_collector_says_where_it_is(
+    at: Desk, words: tuple[str, ...]
+) -> None:
+    with wire() as server:
+        spool = begun(at, server, "--offline")
+        ran = capture(at, server, *words, spool.trace_id[:8])
+        assert (ran.code, "it was recorded here and not sent" in ran.err) == (7, True), ran.err
+        assert capture(at, server, "append", spool.trace_id, "-", stdin=lines(a_thought("a"))).code == 0
+        ran = capture(at, server, *words, spool.trace_id[:8])
+        assert (ran.code, f"it was sent to {server.address}, and is in the folder of that" in ran.err) == (7, True)
+        assert f"next:  pm capture get {spool.trace_id[:8]} --view metadata" in ran.err

@@ -37,9 +37,9 @@ from collector.intake.redactors import CaptureRedactors
 from collector.intake.strict_json import BODY
 from collector.store.blobs import CollectorBlobs, Garbage, StoredContents, collect_garbage
 from collector.store.port import AppendResult, AuditRow, BlobRow, NewBlob, QaFact, StoredEvent, TraceRow, TraceStore
-from collector.tokens import ADMIN, ANOTHER, Access, Right, Tokens, draw_token, hash_token
+from collector.tokens import ADMIN, Access, Right, Tokens, draw_token, hash_token
 from tracer.clock import monotonic, new_id, now_epoch_ms
-from tracer.errors import ConflictError, NotFoundError, PmError
+from tracer.errors import ConflictError, NotFoundError, PmError, RecordError
 from tracer.redaction.engine import ProjectRedactor
 
 
@@ -165,7 +165,7 @@ class Collector:
         trace_id = asked.trace_id or new_id()
         if not access.opens(trace_id, asked.metadata):
             why = f"the new trace is of the project {asked.metadata['repo']['repo_id']}"
-            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=ANOTHER)
+            raise ForbiddenError(f"this token is held to {access.held_to}", why=why, next_step=access.another)
         row = TraceRow(trace_id=trace_id, created_at_ms=now_epoch_ms(), metadata=asked.metadata)
         token = draw_token("ingest")
         # From the look at the bundle to its belonging to the trace, nothing is collected.
@@ -391,7 +391,11 @@ class Collector:
     async def note(self, action: str, subject: str, *, access: Access = ADMIN) -> None:
         """Write down for the operator who did what to which trace, blob or set."""
         role = "key" if access.trace_id is not None else access.role
-        await self.store.add_audit(AuditRow(now_epoch_ms(), access.token_id, role, action, subject))
+        try:
+            await self.store.add_audit(AuditRow(now_epoch_ms(), access.token_id, role, action, subject))
+        except RecordError as error:  # who only reads has sent nothing: say what is written then
+            what = f"the collector could not note this {action} in its audit"
+            raise RecordError(what, why=error.why, next_step=error.next_step) from error
 
     # -- reading
 

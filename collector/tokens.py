@@ -36,7 +36,15 @@ RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
 _OF_A_KEY: Final[frozenset[Right]] = frozenset({"append", "read", "check", "withdraw", "delete"})
 
 
-ANOTHER: Final = "a token for it: on the collector, pm admin tokens new --developer ID --project REPO_ID"
+def _new(role: str) -> str:
+    """The command that makes a token of the role."""
+    return f"pm admin tokens new --role {role}{' --developer ID' if role == 'contributor' else ''}"
+
+
+def for_right(right: Right) -> str:
+    """Whose tokens have the right, and how one is made that may do the least beside it."""
+    roles = sorted((role for role, rights in RIGHTS.items() if right in rights), key=lambda role: len(RIGHTS[role]))
+    return f"a token with the role {' or '.join(roles)} may: on the collector, {_new(roles[0])}"
 
 
 class Access(NamedTuple):
@@ -70,6 +78,14 @@ class Access(NamedTuple):
         held = {"trace": self.trace_id, "developer": self.developer, "project": self.project}
         return ", ".join(f"{name} {value}" for name, value in held.items() if value)
 
+    @property
+    def another(self) -> str:
+        """How a token is made that may do the same to other traces."""
+        role = self.role if self.trace_id is None else "contributor"
+        held = " --project REPO_ID" if self.project else ""
+        of = " --developer ID" if self.developer and role != "contributor" else ""
+        return f"a token with the role {role} for it: on the collector, {_new(role)}{of}{held}"
+
     def opens(self, trace_id: str, metadata: Mapping[str, Any]) -> bool:
         """Whether the trace with this metadata is among its traces."""
         developer, project = metadata.get("developer", {}), metadata.get("repo", {})
@@ -83,14 +99,15 @@ class Access(NamedTuple):
         """Raise ForbiddenError where the trace is not among its traces."""
         if not self.opens(trace_id, metadata):
             why = f"trace {trace_id} is another's"
-            raise ForbiddenError(f"this token is held to {self.held_to}", why=why, next_step=ANOTHER)
+            raise ForbiddenError(f"this token is held to {self.held_to}", why=why, next_step=self.another)
 
     def check_right(self, right: Right, trace_id: str | None) -> None:
         """Raise ForbiddenError where the role has no such right, or one of its traces is to be named."""
         if not self.may(right):
-            who = f"a token with the role {self.role}" if self.trace_id is None else "an ingest key"
-            what, role = ("read the metrics", "metrics") if right == "measure" else (f"{right} traces", "ROLE")
-            raise ForbiddenError(f"{who} may not {what}", next_step=f"pm admin tokens new --role {role}")
+            held = "held to some traces" if right in RIGHTS.get(self.role, ()) else f"with the role {self.role}"
+            who = f"a token {held}" if self.trace_id is None else "an ingest key"
+            what = "read the metrics" if right == "measure" else f"{right} traces"
+            raise ForbiddenError(f"{who} may not {what}", next_step=for_right(right))
         if self.is_bound and self.trace_id is None and right not in {"create", "list"} and trace_id is None:
             raise ForbiddenError("this token opens some traces alone", next_step="name the trace: ?trace=ID")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
@@ -17,9 +17,11 @@ from collector.errors import ForbiddenError, IntakeError
 from collector.final.consent import Flag, revocations, withdraw
 from collector.handover.export_filter import check_stated
 from collector.handover.sets import choose
+from collector.intake.parse import validated
+from collector.intake.strict_json import parse_json
 from collector.qa.pipeline import assign_profile, note_alternatives
 from collector.qa.profiles import check_given
-from collector.tokens import ADMIN, Access
+from collector.tokens import ADMIN, Access, for_right
 from service.bodies import announced_length, read_body, uploaded
 from service.problems import responses
 from service.security import KNOWN, first_headers
@@ -30,6 +32,7 @@ from tracer.clock import now_epoch_ms
 from tracer.errors import PmError
 
 _SCHEME: Final = "bearer "
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 async def access_of(request: Request) -> Access:
@@ -140,18 +143,13 @@ class CheckBy(BaseModel):
 class CheckAgain(CheckBy):
     """Also `alternatives`: other right fixes that its tests must accept too, diffs of the base by name."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"profile": "recorded"}]})
-
     alternatives: dict[str, str] = Field(default_factory=dict, max_length=20)
-
-
-_AS_BEFORE: Final = CheckAgain()
 
 
 class Withdrawal(BaseModel):
     """What is no longer consented to."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"withdraw": ["store_terminal_output"]}]})
+    model_config = ConfigDict(extra="forbid")
 
     withdraw: list[Flag] = Field(min_length=1)
 
@@ -166,8 +164,6 @@ class Revocations(BaseModel):
 
 class CheckMany(CheckBy):
     """Which traces: a condition as `pm capture export --where` takes it; `true` for every one."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"where": "qa.final_passed", "profile": "recorded"}]})
 
     where: str
 
@@ -199,7 +195,7 @@ class BlobStored(BaseModel):
 
 router = APIRouter(tags=["captures"])
 
-_MODELS: Final = (CreateTrace, AppendEvents, FinalizeTrace, TraceDocument)
+_MODELS: Final = (CreateTrace, AppendEvents, FinalizeTrace, Withdrawal, CheckAgain, CheckMany, TraceDocument)
 _UUID: Final = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _PIECE: Final = 1 << 20
 _UPLOADS: Final = 64 << 10  # an upload is spooled to disk: it counts for little memory
@@ -250,6 +246,9 @@ _APPEND: Final[dict[str, Any]] = {
     ]
 }
 _FINALIZE: Final[dict[str, Any]] = {"final_state": {"pr": {"title": "Add up all items"}}}
+_WITHDRAW: Final[dict[str, Any]] = {"withdraw": ["store_terminal_output"]}
+_CHECK: Final[dict[str, Any]] = {"profile": "recorded"}
+_CHECK_MANY: Final[dict[str, Any]] = {"where": "qa.final_passed", "profile": "recorded"}
 
 
 @router.post(
@@ -383,10 +382,15 @@ async def events(
     return Response(b'{"events":[' + listed + b"]," + told[1:], media_type="application/json")
 
 
-@router.post("/traces/{trace_id}/consent", responses=responses(401, 403, 404, 410, 422, 429, 503))
-async def withdraw_consent(request: Request, trace_id: TraceId, access: Someone, asked: Withdrawal) -> ConsentFlags:
+@router.post(
+    "/traces/{trace_id}/consent",
+    responses=responses(401, 403, 404, 410, 413, 422, 429, 503),
+    openapi_extra=_body(Withdrawal, _WITHDRAW),
+)
+async def withdraw_consent(request: Request, trace_id: TraceId, access: Someone) -> ConsentFlags:
     """Take consent back: what it covered is removed now and leaves no more. What is consented to afterwards."""
     await _collector(request).allow(access, "withdraw", trace_id)
+    asked = await _said(request, Withdrawal)
     left = await withdraw(_collector(request), trace_id, asked.withdraw)
     return ConsentFlags(**{name: bool(value) for name, value in left.items()})
 
@@ -396,7 +400,11 @@ async def revoked(request: Request, access: Someone) -> Revocations:
     """Traces that were deleted or whose consent was narrowed, for who has sets that hold them."""
     await _collector(request).allow(access, "list")
     if access.is_bound:
-        raise ForbiddenError("this token is held to some traces, and the list is of all")
+        raise ForbiddenError(
+            "this token is held to some traces, and the list is of all",
+            next_step="a token with the role exporter, reviewer or operator may, where it is held to no developer or "
+            "project: on the collector, pm admin tokens new --role exporter",
+        )
     found = await revocations(_collector(request).store)
     return Revocations(made_at_ms=now_epoch_ms(), revocations=found)
 
@@ -417,29 +425,39 @@ async def delete(
     return Response(status_code=204)
 
 
-@router.post("/traces/{trace_id}/qa", status_code=202, responses=responses(401, 403, 404, 409, 410, 422, 429, 503))
-async def check_again(
-    request: Request, trace_id: TraceId, access: Someone, asked: CheckAgain = _AS_BEFORE
-) -> CheckState:
+@router.post(
+    "/traces/{trace_id}/qa",
+    status_code=202,
+    responses=responses(401, 403, 404, 409, 410, 413, 422, 429, 503),
+    openapi_extra=_body(CheckAgain, _CHECK, required=False),
+)
+async def check_again(request: Request, trace_id: TraceId, access: Someone) -> CheckState:
     """Run the checks of a finalized trace again, by another profile if one is given; an operator's is approved.
 
     A profile that is given, and needs an operator's approval, is refused (403).
     """
     await _collector(request).allow(access, "check", trace_id)
+    asked = await _said(request, CheckAgain)
     by = _profile_by(request, access, asked)
     if asked.alternatives:
         if access.trace_id is not None:
-            raise ForbiddenError("an ingest key may not say how its own trace is tested")
+            raise ForbiddenError("an ingest key may not say how its own trace is tested", next_step=for_right("check"))
         given = {name: text.encode() for name, text in asked.alternatives.items()}
         await note_alternatives(_collector(request), trace_id, given)
     status: Any = await _checked(request, trace_id, access, asked)
     return CheckState(trace_id=trace_id, status=status, profile=by)
 
 
-@router.post("/traces/qa", status_code=202, responses=responses(401, 403, 422, 429, 503))
-async def check_many(request: Request, access: Someone, asked: CheckMany) -> CheckedMany:
+@router.post(
+    "/traces/qa",
+    status_code=202,
+    responses=responses(401, 403, 413, 422, 429, 503),
+    openapi_extra=_body(CheckMany, _CHECK_MANY),
+)
+async def check_many(request: Request, access: Someone) -> CheckedMany:
     """Run the checks again of every finalized trace that fulfils a condition and that the token opens: `trace_ids`."""
     await _collector(request).allow(access, "list")
+    asked = await _said(request, CheckMany)
     by = _profile_by(request, access, asked)
     store = _collector(request).store
     chosen, _ = await choose(check_stated(asked.where), store)
@@ -455,7 +473,7 @@ def _profile_by(request: Request, access: Access, asked: CheckBy) -> By:
     if asked.profile is None:
         return None
     if access.trace_id is not None:
-        raise ForbiddenError("an ingest key may not say how its own trace is tested")
+        raise ForbiddenError("an ingest key may not say how its own trace is tested", next_step=for_right("check"))
     if not isinstance(asked.profile, str):
         check_given(_given(asked.profile), state_of(request).allowed, approved=access.is_operator)
     return "approved" if access.is_operator else "lists"
@@ -570,6 +588,12 @@ async def _small_body(request: Request) -> bytes:
     limit = _collector(request).settings.limits.batch_bytes
     with state_of(request).admission.admitted(min(announced_length(request.scope) or limit, limit)):
         return await read_body(request.scope, request.receive, limit=limit)
+
+
+async def _said(request: Request, model: type[_Model]) -> _Model:
+    """The body as the model, whatever content type it bears; an empty one is an empty object."""
+    raw = await _small_body(request)
+    return validated(model, parse_json(raw) if raw.strip() else {})
 
 
 def _collector(request: Request) -> Collector:

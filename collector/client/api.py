@@ -66,17 +66,24 @@ def unreachable(address: str, error: Exception) -> UnavailableError:
     )
 
 
-def refusal(status: int, body: bytes, *, address: str, doing: str) -> PmError:
-    """The error for an answer of 400 and above; the collector's words (RFC 9457, else short text) are its `why`."""
+def refusal(status: int, body: bytes, *, address: str, doing: str, keyless: bool = False) -> PmError:
+    """The error for an answer of 400 and above; the collector's words (RFC 9457, else short text) are its `why`.
+
+    `keyless`: nobody gave a key.
+    """
     problem = _problem(body)
     why = str(problem.get("detail") or "") or f"status {status}"
     given = str(problem.get("next") or "")
     what = f"the collector refused {doing}"
     if status in {401, 403}:
+        # The collector's words are for who runs it, and another reads them: one who gets tokens from there.
+        where = f"{given or 'pm admin tokens new, on the server, makes another'}; then {_GIVE_KEY}"
         return CredentialsError(
-            f"the collector at {address} refused the key",
-            why=why,
-            next_step=given or "a new key: pm admin tokens on the server, then PM_CAPTURE_TOKEN or --token-file here",
+            f"there is no key for the collector at {address}"
+            if keyless
+            else f"the collector at {address} refused the key",
+            why="it answers to nobody without one, and whoever runs it makes them" if keyless else why,
+            next_step=_GIVE_KEY if keyless else where if status == 401 else given or where,
         )
     if status in {404, 410}:
         return NotFoundError(f"{what}: it does not know the trace", why=why, next_step=given or "pm capture list")
@@ -97,6 +104,7 @@ def refusal(status: int, body: bytes, *, address: str, doing: str) -> PmError:
     return UnavailableError(f"the collector at {address} failed", why=f"{why}; {_SAFE}", next_step=given or _LATER)
 
 
+_GIVE_KEY: Final = "PM_CAPTURE_TOKEN=… or --token-file FILE here"
 _CONFLICT: Final = "pm capture get TRACE --view metadata shows what the collector has"
 _LATER: Final = "try again in a while: pm capture append TRACE sends what is left"
 
@@ -209,12 +217,12 @@ class CollectorClient:
     async def delete(self, trace_id: str, *, key: str, erase_now: bool = False) -> None:
         """DELETE /traces/{id}: all but its id and the time; harmless when repeated."""
         path = f"/traces/{trace_id}{'?erase=now' if erase_now else ''}"
-        await self._answer("DELETE", path, key=key, body=b"", headers={}, doing="the deletion")
+        await self._answer("DELETE", path, key=key, body=b"", headers={}, doing="the deletion", or_token=True)
 
     async def withdraw(self, trace_id: str, flags: Sequence[str], *, key: str) -> dict[str, Any]:
         """POST /traces/{id}/consent: what is consented to afterwards."""
         path, body = f"/traces/{trace_id}/consent", orjson.dumps({"withdraw": list(flags)})
-        return await self._json("POST", path, key=key, body=body, doing="the withdrawal")
+        return await self._json("POST", path, key=key, body=body, doing="the withdrawal", or_token=True)
 
     async def put_blob(self, blob_id: str, path: Path, *, key: str) -> None:
         """PUT /blobs/{sha256}: the file's bytes."""
@@ -235,22 +243,25 @@ class CollectorClient:
         import httpx2
 
         path = f"/traces/{trace_id}?view={view}&blobs={blobs}"
+        doing = "the question for the trace"
         try:
-            async with self._http.stream("GET", path, headers=_bearer(key)) as answer:
-                if answer.status_code >= 400:
-                    raise refusal(
-                        answer.status_code,
-                        await answer.aread(),
-                        address=self.address,
-                        doing="the question for the trace",
-                    )
-                yield answer.aiter_bytes()
+            for each in (key, self.token):
+                async with self._http.stream("GET", path, headers=_bearer(each)) as answer:
+                    if self._goes_by_token(answer.status_code, each):
+                        continue
+                    if answer.status_code >= 400:
+                        said = await answer.aread()
+                        raise refusal(answer.status_code, said, address=self.address, doing=doing, keyless=not each)
+                    yield answer.aiter_bytes()
+                    return
         except httpx2.TransportError as error:
             raise unreachable(self.address, error) from error
 
-    async def _json(self, method: str, path: str, *, key: str, body: bytes = b"", doing: str) -> dict[str, Any]:
+    async def _json(
+        self, method: str, path: str, *, key: str, body: bytes = b"", doing: str, or_token: bool = False
+    ) -> dict[str, Any]:
         headers = {"content-type": "application/json"} if body else {}
-        answer = await self._answer(method, path, key=key, body=body, headers=headers, doing=doing)
+        answer = await self._answer(method, path, key=key, body=body, headers=headers, doing=doing, or_token=or_token)
         try:
             found = orjson.loads(answer) if answer else {}
         except orjson.JSONDecodeError as error:
@@ -259,10 +270,25 @@ class CollectorClient:
             ) from error
         return found if isinstance(found, dict) else {}
 
+    def _goes_by_token(self, status: int, key: str) -> bool:
+        """Whether the call is to be made again by the token, since the key of the trace has ended."""
+        return status == 401 and bool(self.token) and key != self.token
+
     async def _answer(
-        self, method: str, path: str, *, key: str, body: bytes | Path, headers: Mapping[str, str], doing: str
+        self,
+        method: str,
+        path: str,
+        *,
+        key: str,
+        body: bytes | Path,
+        headers: Mapping[str, str],
+        doing: str,
+        or_token: bool = False,
     ) -> bytes:
-        """The answer's body; passing trouble is waited out. `body` may be a file."""
+        """The answer's body; passing trouble is waited out. `body` may be a file.
+
+        `or_token`: where the trace's own key has ended, it goes by the token.
+        """
         import httpx2
 
         began, pause = monotonic(), _FIRST_PAUSE_S
@@ -279,7 +305,11 @@ class CollectorClient:
             else:
                 if answer.status_code < 400:
                     return answer.content
-                trouble = refusal(answer.status_code, answer.content, address=self.address, doing=doing)
+                if or_token and self._goes_by_token(answer.status_code, key):
+                    key = self.token
+                    continue
+                said = answer.content
+                trouble = refusal(answer.status_code, said, address=self.address, doing=doing, keyless=not key)
                 if answer.status_code not in _PASSING:
                     raise trouble
                 wait = retry_after_s(answer.headers, default=pause)

@@ -6,6 +6,7 @@ One event that the collector refuses would hold up everything behind it. Patches
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import orjson
 from collector.client.spool import Draft, Spool
 from collector.config import IntakeLimits
 from collector.errors import IntakeError, other_content
+from collector.final.replay import LEFT_OUT
 from collector.intake.parse import parse_events
 from collector.intake.prepare import TEXTS
 from collector.intake.redact_code import TraceMap
@@ -59,6 +61,7 @@ def checked_drafts(
     given: dict[str, Mapping[str, Any]] = {}
     seq = spool.last_event()
     batch: list[dict[str, Any]] = []
+    numbers: list[int] = []
     trace_map = TraceMap(redactor) if redactor is not None else None
     outputs = spool.header["request"]["developer"].get("consent_flags", {}).get("store_terminal_output") is True
     for number, event in enumerate(events, 1):
@@ -66,7 +69,7 @@ def checked_drafts(
         full = {"event_id": new_id(), "ts_ms": now_epoch_ms(), "actor": _HUMAN, "context": {}, **event}
         if name in known:
             full.setdefault("seq", known[name])
-            (draft,) = redacted_drafts([full], redactor, trace_map, outputs=outputs)
+            (draft,) = redacted_drafts([full], redactor, trace_map, outputs=outputs, numbers=[number])
             check_repeated(draft, spool, known[name], filled={"seq", "ts_ms"} - event.keys())
             continue
         if name in given:
@@ -83,11 +86,12 @@ def checked_drafts(
         seq = full["seq"] if isinstance(full["seq"], int) else seq
         given |= {name: event} if name else {}
         batch.append(full)
+        numbers.append(number)
         if len(batch) >= _BATCH:
-            yield from redacted_drafts(batch, redactor, trace_map, outputs=outputs)
-            batch = []
+            yield from redacted_drafts(batch, redactor, trace_map, outputs=outputs, numbers=numbers)
+            batch, numbers = [], []
     if batch:
-        yield from redacted_drafts(batch, redactor, trace_map, outputs=outputs)
+        yield from redacted_drafts(batch, redactor, trace_map, outputs=outputs, numbers=numbers)
 
 
 def check_repeated(draft: Draft, spool: Spool, seq: int, *, filled: Collection[str]) -> dict[str, Any]:
@@ -108,12 +112,21 @@ _HUMAN: Final = {"kind": "human", "id": None}
 
 
 def redacted_drafts(
-    batch: list[dict[str, Any]], redactor: ProjectRedactor | None, trace_map: TraceMap | None, *, outputs: bool
+    batch: list[dict[str, Any]],
+    redactor: ProjectRedactor | None,
+    trace_map: TraceMap | None,
+    *,
+    outputs: bool,
+    numbers: Sequence[int] = (),
 ) -> Iterator[Draft]:
-    """Drafts of whole events (IntakeError: not valid), redacted; `outputs`: whether what programs printed may stay."""
+    """Drafts of whole events (IntakeError: not valid), redacted; `outputs`: whether what programs printed may stay.
+
+    `numbers` are those of the events in what was given, from 1; without, one event was given alone.
+    """
     try:
         parse_events(batch, key=_KEY, limits=IntakeLimits())
     except IntakeError as error:
+        _tell_place(error, numbers)
         error.next_step = error.next_step or _NEXT
         error.why = "" if error.why and error.why in error.what else error.why
         raise
@@ -126,6 +139,22 @@ def redacted_drafts(
         yield Draft(payload=payload, **{name: event[name] for name in _AS_SENT})
 
 
+_IN_BATCH: Final = re.compile(r"\bevents\[(\d+)\](\.?)")
+
+
+def _tell_place(error: IntakeError, numbers: Sequence[int]) -> None:
+    """Turn places in a batch of ours into places in what was given: there the giver can look."""
+
+    def found(match: re.Match[str]) -> str:
+        if numbers:
+            return f"events[{numbers[int(match[1])] - 1}]{match[2]}"
+        return "" if match[2] else "the event"
+
+    error.what, error.why = _IN_BATCH.sub(found, error.what), _IN_BATCH.sub(found, error.why)
+    error.place = _IN_BATCH.sub(found, error.place)
+    error.problems = tuple((_IN_BATCH.sub(found, place), rule, why) for place, rule, why in error.problems)
+
+
 _AS_SENT: Final = ("type", "actor", "context", "ts_ms", "event_id", "seq")
 
 
@@ -135,6 +164,22 @@ def _without_output(kind: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
     if kind == "test_run" and "report" in payload:
         return {name: value for name, value in payload.items() if name != "report"}
     return payload
+
+
+def without(raw: bytes, words: Collection[str], gone: set[str]) -> bytes:
+    """An event without what the consent by these names covered; `gone` takes the blobs that it named."""
+    event = orjson.loads(raw)
+    payload = event["payload"]
+    if "output" in words and event["type"] == "terminal_output":
+        payload |= {"chunk": "", "is_truncated": True}
+    elif "output" in words and event["type"] == "test_run":
+        payload.pop("report", None)
+        gone |= {blob_id} if (blob_id := payload.pop("report_blob_id", None)) else set()
+    elif "code" in words and isinstance(payload.get(LEFT_OUT), list):
+        payload[LEFT_OUT] = len(payload[LEFT_OUT])
+    else:
+        return raw
+    return orjson.dumps(event)
 
 
 def _redacted(kind: str, payload: Mapping[str, Any], redactor: ProjectRedactor, trace_map: TraceMap) -> dict[str, Any]:
@@ -173,6 +218,7 @@ def acceptable(drafts: Sequence[Draft]) -> list[Draft]:
     except IntakeError as error:
         if len(drafts) > 1:
             return [kept for draft in drafts for kept in acceptable([draft])]
+        _tell_place(error, ())
         payload = {"message": f"a {drafts[0].type} event could not be recorded: {error.what}", "source": "pm record"}
         return [Draft(type="error", payload=payload, ts_ms=drafts[0].ts_ms, actor={"kind": "tool", "id": "pm record"})]
     return list(drafts)

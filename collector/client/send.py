@@ -6,6 +6,7 @@ A batch that is too large is halved. One sender at a time (LockedError).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,14 +15,19 @@ from typing import Any, Final
 import orjson
 
 from collector.client.api import CollectorClient, TooLargeError, UnknownBlobError
+from collector.client.events import without
 from collector.client.spool import Line, Spool
+from collector.patches import is_tree_patch
 from collector.store.plan import named_blobs
 from tracer.blobs import DirectoryBlobs
 from tracer.errors import ConflictError, CredentialsError, NotFoundError, TraceError, UsageError
 from tracer.lock import FileLock
 
 _BATCH_EVENTS: Final = 200
+_IN_BATCH: Final = re.compile(r"\bevents\[(\d{1,9})\]")
 _BATCH_BYTES: Final = 1 << 20
+_COVERING: Final = {"code": "store_raw_code", "output": "store_terminal_output"}
+"""The consent that covers what a sender sends, each by the name that people use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,7 @@ class _Sender:
         self._accepted = self._duplicates = self._blobs = 0
         self._gaps: list[tuple[int, int]] = []
         self._put: set[str] = set()
+        self._withdrawn: list[str] = []
 
     async def send(self, *, final: bool) -> Sending:
         spool = self._spool
@@ -66,11 +73,13 @@ class _Sender:
             )
         await self._create()
         await self._go_on_where_the_server_is()
-        for batch in _batches(spool.lines(after=spool.sent.seq)):
+        lines = (Line(line.seq, self._consented(line.raw)) for line in spool.lines(after=spool.sent.seq))
+        for batch in _batches(lines):
             await self._append(batch)
         if closing is not None and not spool.sent.finalized:
-            await self._put_blobs(closing, key=self._key)
-            await self._client.finalize(spool.trace_id, closing.get("final_state"), key=self._key)
+            state = self._end(closing.get("final_state"))
+            await self._put_blobs(state, key=self._key)
+            await self._client.finalize(spool.trace_id, state, key=self._key)
             spool.note_sent(finalized=True)
         sent = spool.sent
         return Sending(
@@ -119,6 +128,8 @@ class _Sender:
             with suppress(CredentialsError):  # NotFoundError: the trace was deleted, and its key with it
                 await self._client.metadata(trace_id, key=self._client.token)
             raise
+        flags = (metadata.get("developer") or {}).get("consent_flags") or {}
+        self._withdrawn = [word for word, flag in _COVERING.items() if flags.get(flag) is False]
         ingestion = metadata.get("ingestion")
         mark = ingestion.get("seq_last") if isinstance(ingestion, dict) else None
         if isinstance(mark, int):
@@ -132,12 +143,27 @@ class _Sender:
                 )
             self._spool.note_sent(finalized=True)
 
+    def _consented(self, raw: bytes) -> bytes:
+        """An event as far as consent goes there: it may have been withdrawn since the recording began."""
+        return without(raw, self._withdrawn, set()) if self._withdrawn else raw
+
+    def _end(self, state: Any) -> Any:
+        """The final state; without consent to code no bundle of the commits, which the collector would not take."""
+        bundle = state.get("bundle_blob_id") if isinstance(state, dict) else None
+        if "code" not in self._withdrawn or not bundle or not holds(self._spool.blobs, bundle):
+            return state
+        return state if is_tree_patch(self._spool.blobs.read(bundle)) else {**state, "bundle_blob_id": None}
+
     async def _append(self, batch: list[Line]) -> None:
         for line in batch:
             if b"_blob_id" in line.raw:
                 await self._put_blobs(orjson.loads(line.raw), key=self._key)
         try:
             answer = await self._client.append(self._spool.trace_id, [line.raw for line in batch], key=self._key)
+        except UsageError as error:  # it names a place in the batch, which nobody but us has seen
+            if (named := _IN_BATCH.search(error.why)) and int(named[1]) < len(batch):
+                error.why += f" (seq {batch[int(named[1])].seq} of this capture)"
+            raise
         except TooLargeError:
             if len(batch) == 1:
                 raise

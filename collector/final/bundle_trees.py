@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from collector.final.replay import UNKNOWN, Content, FileState
 from collector.patches import is_tree_patch, left_out_of_tree
-from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, scratch_repository
+from runner.workspace.git.repository import Git, GitError, Stopper, find_repository, parse_batch, scratch_repository
 from tracer.capture.fields import is_git_folder
 from tracer.errors import TraceError, UsageError
 from tracer.redaction.marks import PLACEHOLDER
@@ -117,11 +117,31 @@ class Trees:
             if alone and not self._has_base:
                 self._take_tree(path)
             elif not alone:
-                self.git.run("bundle", "unbundle", str(path))
+                self._unbundle(path)
         except GitError as error:
             raise TraceError(f"{what} cannot be read", why=_first_line(error)) from error
         finally:
             path.unlink(missing_ok=True)
+
+    def _unbundle(self, path: Path) -> None:
+        try:
+            self.git.run("bundle", "unbundle", str(path))
+        except GitError:  # it stands on commits of a shallow clone, whose history git follows to where it breaks off
+            ends = self._ends_of_history()
+            if not ends:
+                raise
+            (self.git.git_dir / "shallow").write_text("".join(f"{end}\n" for end in ends), encoding="ascii")
+            self.git.run("bundle", "unbundle", str(path))
+
+    def _ends_of_history(self) -> list[str]:
+        """The commits whose parents are not here."""
+        listed = self.git.run("cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname)")
+        commits = [line[7:] for line in listed.split(b"\n") if line.startswith(b"commit ")]
+        said = parse_batch(self.git.run("cat-file", "--batch", stdin=b"".join(each + b"\n" for each in commits)))
+        here = set(commits)
+        heads = (data.partition(b"\n\n")[0].split(b"\n") for data in said)
+        parents = ({line[7:] for line in head if line.startswith(b"parent ")} for head in heads)
+        return [each.decode("ascii") for each, of in zip(commits, parents, strict=True) if not of <= here]
 
     @property
     def is_tree_alone(self) -> bool:

@@ -24,7 +24,7 @@ from collector.final.qa_facts import fold_qa
 from collector.final.replay import Content
 from collector.final.trace_source import StoreSource
 from collector.qa.checkout import Checkout, CodeStore, SessionEnd, session_end
-from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, package_files, scripts_of, steering_of
+from collector.qa.profiles import REPORT_FOLDER, Refusal, alone, code_withdrawn, package_files, scripts_of, steering_of
 from collector.qa.sandbox.script import WORKSPACE
 from collector.store.blobs import Contents
 from collector.store.port import TraceRow, TraceStore
@@ -70,6 +70,8 @@ async def environment_of(row: TraceRow, folder: Path, *, store: TraceStore, cont
     qa = fold_qa(await store.qa_facts(row.trace_id))
     proof, profile = _proven(row, qa)
     repo = row.metadata["repo"]
+    if withdrawn := code_withdrawn(row.metadata):
+        raise _none(row, f"{withdrawn.reason}: {withdrawn.detail}")
     if not (repo.get("bundle_blob_id") or (row.final_state or {}).get("bundle_blob_id")):
         raise _none(row, "its code came neither as a bundle nor as a tree")
     code = CodeStore(folder, commit=str(repo["commit_base"]))

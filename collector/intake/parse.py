@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import orjson
@@ -227,19 +229,18 @@ def _identities(sent: Sequence[Any], key: bytes) -> list[bytes]:
     return identities
 
 
-def refusal(error: ValidationError, *, prefix: tuple[str, ...] = ()) -> IntakeError:
-    """What the schema refuses, as an `IntakeError` that names the first problem; `problems` lists the first 20."""
+def refusal(error: ValidationError, *, prefix: tuple[str, ...] = (), value: object = None) -> IntakeError:
+    """What the schema refuses in `value`, as an `IntakeError` that names the first problem; `problems` the first 20."""
     found = error.errors(include_url=False, include_input=False, include_context=True)
-    problems = tuple(_problem(cast("dict[str, Any]", item), prefix) for item in found[:_MOST_PROBLEMS])
-    place, rule, why = problems[0]
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    told = _of_one_place([_problem(cast("dict[str, Any]", item), prefix, value) for item in found])
+    place, rule, why = told[0].spelled
+    more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
     what = f"{place}: {why}{more}"
     if rule == "string_too_long":
-        limit = int(cast("dict[str, Any]", found[0]).get("ctx", {}).get("max_length", 0))
-        refused: IntakeError = TooLargeError(what, place=place, rule="field_length", limit=limit)
+        refused: IntakeError = TooLargeError(what, place=place, rule="field_length", limit=told[0].limit)
     else:
         refused = IntakeError(what, place=place, rule=rule, why=why)
-    refused.problems = problems
+    refused.problems = tuple(each.spelled for each in told[:_MOST_PROBLEMS])
     return refused
 
 
@@ -248,16 +249,26 @@ def validated(model: type[_Model], value: object) -> _Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise refusal(error) from error
+        raise refusal(error, value=value) from error
 
 
-def _problem(item: dict[str, Any], prefix: tuple[str, ...]) -> tuple[str, str, str]:
-    """Place, rule and reason. Union tags in pydantic's path are no part of what was sent."""
-    names = [
-        name
-        for at, name in enumerate((*prefix, *item["loc"]))
-        if not (prefix and at == len(prefix) + 1 and name in EVENT_TYPES)
-    ]
+class _Problem(NamedTuple):
+    """`choice` is where one of several forms was to stand that this problem is about; None where there was one form."""
+
+    names: tuple[str | int, ...]
+    rule: str
+    why: str
+    limit: int
+    choice: tuple[str | int, ...] | None
+
+    @property
+    def spelled(self) -> tuple[str, str, str]:
+        return spelled(*self.names) or BODY, self.rule, self.why
+
+
+def _problem(item: dict[str, Any], prefix: tuple[str, ...], value: object) -> _Problem:
+    """Place, rule and reason. What pydantic's path says of a union's members is no part of what was sent."""
+    names, choice = _sent_names(item, value) if not prefix else (_event_names(item, prefix), None)
     rule, why = item["type"], item["msg"]
     if rule == "missing" and isinstance(names[-1], str) and names[-1].endswith("_blob_id"):
         why = f"Field required, or {inline_name(names[-1])} inline"
@@ -269,6 +280,44 @@ def _problem(item: dict[str, Any], prefix: tuple[str, ...]) -> tuple[str, str, s
             why = f"must be one of {item['ctx']['expected_tags']}"
     if rule == "value_error":
         why = why.removeprefix("Value error, ")
+    if rule in {"model_type", "dict_type"}:  # pydantic's words name our classes
+        why = "Input should be an object"
     if rule in {"recursion_loop", "recursion_depth_exceeded"}:
         names, rule, why = names[:5], "depth", "nested too deeply"
-    return spelled(*names) or BODY, rule, why
+    limit = int(item.get("ctx", {}).get("max_length", 0))
+    return _Problem(tuple(names), rule, why, limit, choice)
+
+
+def _event_names(item: dict[str, Any], prefix: tuple[str, ...]) -> list[str | int]:
+    return [
+        name for at, name in enumerate((*prefix, *item["loc"])) if not (at == len(prefix) + 1 and name in EVENT_TYPES)
+    ]
+
+
+def _sent_names(item: dict[str, Any], value: object) -> tuple[list[str | int], tuple[str | int, ...] | None]:
+    """The path as far as it was sent, and where it goes through one of several forms."""
+    names: list[str | int] = []
+    choice = None
+    for at, name in enumerate(item["loc"]):
+        if (isinstance(value, dict) and name in value) or (isinstance(value, list) and isinstance(name, int)):
+            value = value[name]
+        elif not (item["type"] == "missing" and at == len(item["loc"]) - 1):
+            choice = tuple(names)
+            continue
+        names.append(name)
+    return names, choice
+
+
+def _of_one_place(problems: Sequence[_Problem]) -> list[_Problem]:
+    """Where one of several forms may stand: what is wrong in the one that was sent, else all that may stand there."""
+    told: list[_Problem] = []
+    for choice, run in groupby(problems, key=attrgetter("choice")):
+        of_forms = list(run)
+        if choice is None:
+            told += of_forms
+        elif within := [each for each in of_forms if each.names != choice]:
+            told += within
+        else:
+            others = [each.why.removeprefix("Input should be ") for each in of_forms[1:]]
+            told.append(of_forms[0]._replace(why=", or ".join([of_forms[0].why, *others])))
+    return told

@@ -33,6 +33,7 @@ from collector.qa.profiles import (
     Plan,
     Refusal,
     Seen,
+    code_withdrawn,
     commands_of,
     not_testable,
     package_files,
@@ -292,6 +293,9 @@ class _Run:
         source = await code.fetch_source(
             repo, row.final_state, contents=contents, remotes=self._settings.remotes, mirror=mirror
         )
+
+        if isinstance(source, Refusal) and (withdrawn := code_withdrawn(row.metadata)):  # the profile went with it
+            return withdrawn
 
         async def of_base(paths: Sequence[str]) -> dict[str, bytes]:
             return {} if isinstance(source, Refusal) else await code.read_base(str(repo["commit_base"]), paths)

@@ -26,6 +26,7 @@ from collector.recorder.command_lines import read_line
 from runner.checks.command_line import is_script, narrowed, plan_launch
 from runner.project_settings import package_scripts
 from tracer.capture.wire import PROFILE_FILE, QaProfile, Runner
+from tracer.clock import from_epoch_ms
 from tracer.errors import UsageError
 from tracer.redaction.cuts import beginning
 from tracer.redaction.marks import PLACEHOLDER
@@ -53,6 +54,15 @@ def not_testable(runner: str, refusal: Refusal, *, detail: Mapping[str, JsonValu
     """The `qa.tests` of a trace whose tests could not be run."""
     told: dict[str, JsonValue] = {**(detail or {}), "why": beginning(refusal.detail, 2000)}
     return {"runner": runner, "final_passed": None, "not_testable": refusal.reason, "detail": told}
+
+
+def code_withdrawn(metadata: Mapping[str, Any]) -> Refusal | None:
+    """Why a trace's code is gone, where its developer withdrew consent to it."""
+    withdrawn = metadata.get("withdrawn") or {}
+    if "store_raw_code" not in withdrawn.get("flags", ()):
+        return None
+    day = from_epoch_ms(withdrawn["at_ms"])[:10]
+    return Refusal("consent", f"its code is gone: consent to it (store_raw_code) was withdrawn on {day}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import orjson
 
+from collector.client.events import without
 from collector.client.spool import Spool
-from collector.final.replay import LEFT_OUT
 from tracer.clock import now_iso
 from tracer.durable import ensure_folder, replace
 from tracer.errors import ConflictError, RecordError, UsageError
@@ -119,25 +119,9 @@ def take_back(spool: Spool, words: Collection[str]) -> dict[str, bool]:
         developer = {**request["developer"], "consent_flags": flags}
         spool.update_header(request={**request, "repo": repo, "developer": developer})
         gone = {bundle} if bundle else set()
-        spool.rewrite_held(lambda raw: _without(raw, words, gone))
+        spool.rewrite_held(lambda raw: without(raw, words, gone))
         for blob_id in gone:
             spool.blobs.path_of(blob_id).unlink(missing_ok=True)
     finally:
         lock.release()
     return flags
-
-
-def _without(raw: bytes, words: Collection[str], gone: set[str]) -> bytes:
-    """An event without what the consent covered; `gone` takes the blobs that it named."""
-    event = orjson.loads(raw)
-    payload = event["payload"]
-    if "output" in words and event["type"] == "terminal_output":
-        payload |= {"chunk": "", "is_truncated": True}
-    elif "output" in words and event["type"] == "test_run":
-        payload.pop("report", None)
-        gone |= {blob_id} if (blob_id := payload.pop("report_blob_id", None)) else set()
-    elif "code" in words and isinstance(payload.get(LEFT_OUT), list):
-        payload[LEFT_OUT] = len(payload[LEFT_OUT])
-    else:
-        return raw
-    return orjson.dumps(event)

@@ -16,10 +16,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from collector.client.spool import Draft
 from collector.patches import make_patch, tree_patch
-from runner.workspace.git.repository import Git, GitError, parse_batch, parse_raw
+from runner.workspace.git.repository import Git, GitError, parse_raw
 from tracer.blobs import DirectoryBlobs, blob_id_of, text_of
 from tracer.capture.wire import PROFILE_FILE
-from tracer.clock import now_epoch_ms
+from tracer.clock import new_id, now_epoch_ms
 from tracer.redaction.marks import MARKER
 from tracer.statedir import STATE_DIR_NAME
 from tracer.unified_diff import quoted
@@ -249,11 +249,14 @@ class FileTracker:
             if size > _LARGEST_TREE:
                 return None
             wanted = b"".join(b"%s %s\n" % (object_id, os.fsencode(path)) for path, _, object_id in listed)
-            said = self.git.run("cat-file", "--batch", "--filters", stdin=wanted)
+            mark = new_id()  # the sizes that git tells are those before its filters
+            said = self.git.run("cat-file", f"--batch={mark}", "--filters", stdin=wanted)
+            contents = [part.removesuffix(b"\n") for part in said.split(f"{mark}\n".encode())[1:]]
+            entries = list(zip(listed, contents, strict=True))
         except (GitError, ValueError):
             return None
         files: list[tuple[str, str, bytes]] = []
-        for (path, mode, _), data in zip(listed, parse_batch(said), strict=True):
+        for (path, mode, _), data in entries:
             if self._unfit(data):
                 left_out += 1
             else:

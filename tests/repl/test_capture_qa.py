@@ -106,6 +106,19 @@ def test_of_many_captures_one_that_another_process_checks_holds_up_no_other(proj
     assert {each["trace_id"] for each in json.loads(ran.out)["captures"]} == {made[0], made[2]}
 
 
+def test_a_profile_given_while_another_process_checks_is_told_to_be_noted(project: Path) -> None:
+    async def prepare() -> None:
+        async with a_collector(project, state=".pm-orchestrator") as collector:
+            made = await send_session(collector, a_repository(project))
+            await collector.store.take_lease(made, "elsewhere/1", now_ms=1, until_ms=1 << 50)
+
+    asyncio.run(prepare())
+    noted = "what you gave is noted: another run follows that one by itself"
+    for words, told in ((["--profile", "recorded"], True), (["--again"], True), ([], False)):
+        ran = pm("capture", "qa", *words, cwd=project, **_ENVIRON)
+        assert (ran.code, noted in ran.err) == (8, told), ran.err
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -133,6 +146,19 @@ def test_a_profile_that_was_not_taken_is_told_beside_the_verdict(project: Path) 
     ran = pm("capture", "qa", "--profile", "own.toml", cwd=project, **_ENVIRON)
     assert "tests   proven" in ran.out
     assert "        a later profile was not taken: build_failed" in ran.out.splitlines()
+
+
+def test_a_run_after_the_code_was_withdrawn_tells_the_consent_and_no_profile(project: Path) -> None:
+    trace_id = _captured(project)
+    assert pm("capture", "qa", cwd=project, **_ENVIRON).code == 0
+    assert pm("capture", "withdraw", trace_id, "--consent", "code", cwd=project, **_ENVIRON).code == 0
+    environ = {**_ENVIRON, "PM_QA_COMMANDS": "pytest"}
+    for words in (["--step", "tests"], [], ["show"]):
+        ran = pm("capture", "qa", *words[:1], *([trace_id] if words == ["show"] else words[1:]), cwd=project, **environ)
+        assert "tests   proven" in ran.out
+        assert "        a later run tested nothing: consent" in ran.out.splitlines()
+        assert "profile" not in ran.out
+    assert "consent to it (store_raw_code) was withdrawn on 20" in ran.err
 
 
 def test_a_capture_that_is_not_there_ends_with_exit_code_7(project: Path) -> None:

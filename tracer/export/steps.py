@@ -7,7 +7,7 @@ passes over the events, so memory holds one step and some bytes per event. Pure.
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
@@ -30,6 +30,8 @@ from tracer.capture.events import (
 _KEPT: Final = struct.Struct("<32sq?")
 _PREFIX: Final = "sha256:"
 _NOBODY: Final = -1
+_UNTOLD: Final = "[not recorded: "  # in the place of a command's line
+_LONG_MS: Final = 60_000
 
 
 class Printed(NamedTuple):
@@ -40,10 +42,19 @@ class Printed(NamedTuple):
     is_truncated: bool
 
 
+class Changed(NamedTuple):
+    """A file that a command changed."""
+
+    path: str
+    patch_blob_id: str
+    ts_ms: int
+
+
 class Outputs:
     """The pieces by the `seq` of their command; the test runs by the command that was one; when the session began.
 
-    `_commits` are those whose message the command that made them says.
+    `_commits` are those whose message the command that made them says, `_makers` the commands of the edits that were
+    made while one ran: who does the same again runs the command, and must not make the edit too.
     """
 
     def __init__(self) -> None:
@@ -51,6 +62,9 @@ class Outputs:
         self.tests: dict[str, TestRunEvent] = {}
         self._commits: set[str] = set()
         self._newest = ("", "")
+        self._makers: dict[int, int] = {}
+        self._effects: dict[int, list[Changed]] = {}
+        self._lived: dict[int, tuple[int, int]] = {}
         self._kept: dict[int, bytearray] = {}
         self._commands: dict[str, int] = {}
         self._last = _NOBODY
@@ -63,8 +77,17 @@ class Outputs:
         if isinstance(event, CommitEvent) and event.context.correlation_id == self._newest[0]:
             message = event.payload.message
             self._commits |= {event.event_id} if message and message in self._newest[1] else set()
+        command = self._commands.get(event.context.correlation_id or "", _NOBODY)
+        if command in self._lived:
+            self._lived[command] = self._lived[command][0], event.ts_ms
+            if isinstance(event, FileEditEvent) and event.actor.kind == "tool":
+                self._makers[event.seq] = command
+                change = Changed(event.payload.file_path, event.payload.patch_blob_id, event.ts_ms)
+                self._effects.setdefault(command, []).append(change)
         if isinstance(event, TerminalCommandEvent):
             self._last = event.seq
+            if not event.payload.command.startswith(_UNTOLD):
+                self._lived[event.seq] = event.ts_ms, event.ts_ms
             self._newest = (event.event_id, event.payload.command)
             self._commands[event.event_id] = event.seq
             if event.context.correlation_id is not None:
@@ -78,7 +101,7 @@ class Outputs:
             self._kept.setdefault(owner, bytearray()).extend(_KEPT.pack(digest, event.ts_ms, output.is_truncated))
 
     def tells(self, event: Event) -> bool:
-        """Whether a command tells this already: that it ran tests, made a commit, looked at a file, started a debugger.
+        """Whether a command tells this already: that it ran tests, made a commit or an edit, looked at a file.
 
         What an editor tells while a command runs (the one that started it, often) is no word of that command.
         """
@@ -86,8 +109,19 @@ class Outputs:
             return event.context.parent_event_id in self.tests
         if event.event_id in self._commits:
             return True
+        if isinstance(event, FileEditEvent):
+            return event.seq in self._makers and self._is_short(self._makers[event.seq])
         about = isinstance(event, NavigationEvent | DebugActionEvent)
         return about and event.actor.kind != "ide" and event.context.correlation_id in self._commands
+
+    def made_by(self, seq: int) -> Sequence[Changed]:
+        """What the command with that `seq` changed, in order."""
+        return self._effects.get(seq, ()) if self._is_short(seq) else ()
+
+    def _is_short(self, seq: int) -> bool:
+        """Whether a command made the edits of its time: while a server or a watcher runs, they are an editor's."""
+        began_ms, last_ms = self._lived.get(seq, (0, _LONG_MS + 1))
+        return last_ms - began_ms <= _LONG_MS
 
     def of(self, seq: int) -> Iterator[Printed]:
         """What the command with that `seq` printed, in order."""
@@ -225,6 +259,7 @@ class Steps:
             await self._test(action, event)
         elif isinstance(event, TerminalCommandEvent):
             await self._printed(action)
+            await self._changed(action)
             if (run := self._outputs.tests.get(event.event_id)) is not None:
                 action.tool, action.arguments["runner"] = "run_tests", run.payload.runner
                 await self._test(action, run)
@@ -266,6 +301,15 @@ class Steps:
                 action.results.append(text)
                 action.cut |= printed.is_truncated
                 action.end_ms = max(action.end_ms, printed.ts_ms)
+
+    async def _changed(self, action: Action) -> None:
+        """Tell what the command changed, behind what it printed."""
+        for change in self._outputs.made_by(action.seq):
+            patch = await self._text(change.patch_blob_id)
+            if action.results and not action.results[-1].endswith("\n"):
+                action.results.append("\n")
+            action.results.append(f"[changed: {change.path}]\n{patch or ''}")
+            action.end_ms = max(action.end_ms, change.ts_ms)
 
     async def _text(self, blob_id: str | None) -> str | None:
         if blob_id is None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from tracer.errors import ConfigError, UnavailableError, needs_extra
+from tracer.errors import ConfigError, RecordError, UnavailableError, needs_extra
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -49,12 +49,22 @@ def _queries(connection: AsyncConnection[Any]) -> Any:
     return Queries(PsycopgDriver(connection))
 
 
+async def _is_standby(connection: AsyncConnection[Any]) -> bool:
+    return await (await connection.execute("SELECT pg_is_in_recovery()")).fetchone() == (True,)
+
+
 async def _check_usable(connection: AsyncConnection[Any]) -> None:
     encoding, user = connection.info.parameter_status("server_encoding"), connection.info.user
     if encoding != "UTF8":  # texts would come back as bytes, and JSON could not be stored
         raise ConfigError(
             f"the collector's database is in {encoding}, and must be in UTF8",
             next_step="createdb --encoding=UTF8 --template=template0 NAME, and set collector.database to it",
+        )
+    if connection.info.parameter_status("default_transaction_read_only") == "on" or await _is_standby(connection):
+        raise RecordError(
+            "the collector's database takes no writes",
+            why="it is a standby, or its sessions are read-only (default_transaction_read_only)",
+            next_step="name the primary in collector.database, or let it take writes again",
         )
     found = await connection.execute(
         "SELECT has_schema_privilege(current_schema(), 'CREATE')"

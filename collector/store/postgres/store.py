@@ -133,11 +133,11 @@ class PostgresStore:
             if not self._answers:
                 raise _unreachable("nothing answers at its address") from error
             raise OverloadedError("the collector's database has too much to do") from error
-        except psycopg.errors.DiskFull as error:
+        except (psycopg.errors.DiskFull, psycopg.errors.ReadOnlySqlTransaction) as error:
             raise RecordError(
-                "the collector could not store what was sent",
+                "the collector could not store this",
                 why=first_line(error),
-                next_step="free space on the database",
+                next_step="free space or make the database writable, then try again",
             ) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             if connection is not None and connection.closed:

@@ -173,7 +173,7 @@ def _commit(connection: sqlite3.Connection, jobs: list[_Job]) -> list[_Done]:
 
 def _concerns_all(error: Exception) -> bool:
     """Whether trying one by one cannot help: the disk is full or fails, or another process writes for too long."""
-    return _code(error) in {
+    return code_of(error) in {
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_FULL,
@@ -182,7 +182,7 @@ def _concerns_all(error: Exception) -> bool:
     }
 
 
-def _code(error: Exception) -> int:
+def code_of(error: Exception) -> int:
     """SQLite's primary code; 0 where there is none: not every error of sqlite3 has one."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
@@ -214,12 +214,12 @@ def _each(
 
 
 def _told(error: Exception) -> Exception:
-    if _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+    if code_of(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return OverloadedError("the collector's database is busy with another process")
     if isinstance(error, sqlite3.Error):
         return RecordError(
-            "the collector could not store what was sent",
+            "the collector could not store this",
             why=str(error),
-            next_step="free space or make the database writable, then send it again",
+            next_step="free space or make the database writable, then try again",
         )
     return error

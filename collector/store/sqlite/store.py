@@ -34,7 +34,7 @@ from collector.store.port import (
 )
 from collector.store.sqlite import write
 from collector.store.sqlite.blobs import BY_ID, MAY_NAME, spot
-from collector.store.sqlite.group import MOST_GROUPED, GroupWriter
+from collector.store.sqlite.group import MOST_GROUPED, GroupWriter, code_of
 from collector.store.sqlite.schema import migrate, use_wal
 from tracer import clock
 from tracer.durable import ensure_folder
@@ -114,6 +114,8 @@ class SqliteStore:
         except OSError as error:
             raise RecordError(told, why=error, next_step=next_step) from error
         except sqlite3.DatabaseError as error:
+            if code_of(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY}:
+                next_step = "free space or make the database writable, then try again"
             raise TraceError(told, why=str(error), next_step=next_step) from error
         for (trace_id,) in self._rows("SELECT trace_id FROM purges"):
             await self._purge(trace_id)

@@ -30,22 +30,47 @@ class NoCollectorError(NotFoundError):
     """The project has no collector yet."""
 
 
-def opened_collector(context: Context, *, create: bool = False) -> AbstractAsyncContextManager[Collector]:
+class NoTraceError(NotFoundError):
+    """The project's collector has no such trace."""
+
+
+@asynccontextmanager
+async def opened_collector(context: Context, *, create: bool = False) -> AsyncIterator[Collector]:
     """The collector that the settings name (`collector.*`), while the block runs.
 
+    What it does not have, and this machine recorded, is told to be where it was sent.
     Raises NoCollectorError: there is none yet, and `create` is not asked for: looking makes nothing.
     """
     from collector.opening import open_collector  # pydantic, the store and the intake: 300 ms, for these commands alone
 
     settings = context.settings()
     own = not settings.get("collector.database")
-    if own and not create and not (context.state_root / "collector.sqlite").exists():
-        raise NoCollectorError(
-            "there are no captured sessions here",
-            why=f"{str(context.state_root)!r} holds no collector",
-            next_step="pm record, pm capture from-task, or work in the right project with -C",
-        )
-    return open_collector(context.state_dir, settings, environ=context.environ)
+    try:
+        if own and not create and not (context.state_root / "collector.sqlite").exists():
+            raise NoCollectorError(
+                "there are no captured sessions here",
+                why=f"{str(context.state_root)!r} holds no collector",
+                next_step="pm record, pm capture from-task, or work in the right project with -C",
+            )
+        async with open_collector(context.state_dir, settings, environ=context.environ) as collector:
+            yield collector
+    except (NoCollectorError, NoTraceError) as error:
+        _tell_where(error, context)
+        raise
+
+
+def _tell_where(error: NotFoundError, context: Context) -> None:
+    """Say where the capture that was named is, if it was recorded here."""
+    from collector.client.spool import find_spool
+
+    with suppress(NotFoundError):
+        spool = find_spool(context.state_root, str(getattr(context.arguments, "trace", None) or ""))
+        short = spool.trace_id[:8]
+        if spool.sent.created:
+            error.why = f"it was sent to {spool.header.get('server')}, and is in the folder of that collector"
+            error.next_step = f"pm capture get {short} --view metadata tells what its checks came to"
+        else:
+            error.why, error.next_step = "it was recorded here and not sent", f"pm record upload {short}"
 
 
 class Here:
@@ -108,7 +133,8 @@ async def holding(context: Context, arguments: Namespace) -> AsyncIterator[tuple
                 raise
         client = await stack.enter_async_context(client_for(context, arguments, spool=spool))
         trace_id = spool.trace_id if spool is not None else named
-        yield client, trace_id, client.token or (spool.ingest_key if spool is not None else "")
+        # The capture's own key first: it opens what was sent when the token has ended, to withdraw or delete it.
+        yield client, trace_id, (spool.ingest_key if spool is not None else "") or client.token
 
 
 def service_collector(context: Context, *, create: bool = False) -> AbstractAsyncContextManager[Collector]:
@@ -149,7 +175,7 @@ async def find_row(store: TraceStore, selector: str) -> TraceRow:
     if found:
         raise NotFoundError(f"no trace {selector!r}", why="several ids begin so", next_step="give more of the id")
     why = "no id in this project's collector begins so"
-    raise NotFoundError(f"no trace {selector!r}", why=why, next_step="pm capture list")
+    raise NoTraceError(f"no trace {selector!r}", why=why, next_step="pm capture list")
 
 
 def schema(context: Context, arguments: Namespace) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tracer.capture.document import Qa
 
 _ROWS: Final = 20
+_OF_SOURCE: Final = frozenset({"consent", "no_source", "no_patch", "patch_does_not_apply", "redacted"})
 _VERDICTS: Final = {
     "proven": "proven: the tests fail without the fix and pass with it, every time",
     "passes_at_base": "not proven: the tests pass without the fix too",
@@ -70,7 +71,8 @@ async def qa(context: Context, arguments: Namespace) -> int:
                     progress=lambda text: context.output.note(one_line(text)),
                     no_judge=why or "no judge is set up",
                 )
-                found = await (checks if arguments.where is None else _unless_held(checks, held))
+                noted = bool(profile is not None or given or arguments.again or arguments.step)
+                found = await _unless_held(checks, held if arguments.where is not None else None, noted=noted)
                 if found is None:
                     context.output.line("another process checks it now")
                     continue
@@ -89,11 +91,18 @@ async def qa(context: Context, arguments: Namespace) -> int:
     return max([*codes, *(int(code_of(error.code)) for error in held)])
 
 
-async def _unless_held(checks: Awaitable[Qa], held: list[LockedError]) -> Qa | None:
-    """What the checks find; None, and the error noted, where another process makes them: of many the others go on."""
+async def _unless_held(checks: Awaitable[Qa], held: list[LockedError] | None, *, noted: bool) -> Qa | None:
+    """What the checks find; None, and the error in `held`, where another process makes them: of many the others go on.
+
+    `noted`: that process makes another run of them, for what was given here.
+    """
     try:
         return await checks
     except LockedError as error:
+        if noted:
+            error.next_step = "what you gave is noted: another run follows that one by itself; pm capture qa show TRACE"
+        if held is None:
+            raise
         held.append(error)
         return None
 
@@ -178,7 +187,8 @@ def print_results(context: Context, shown: dict[str, Any], *, table: bool, no_sc
     else:
         _print_proof(context, tests, table=table)
     if refused := tests["detail"].get("refused"):
-        output.line(f"        a later profile was not taken: {refused['reason']}")
+        what = "a later run tested nothing" if refused["reason"] in _OF_SOURCE else "a later profile was not taken"
+        output.line(f"        {what}: {refused['reason']}")
         output.note(f"        {one_line(str(refused['why']))}")
     judge = shown["judge"]
     if judge is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from collector.final.consent import FLAGS, withdraw
 from collector.handover.environments import instance_id, programs
 from collector.handover.sets import PROVEN, SetRequest, export_set
 from collector.qa.pipeline import run_qa
@@ -121,6 +122,28 @@ def change(files: dict[str, str | None]) -> Callable[[Path], object]:
 
 
 @pytest.mark.machine  # bubblewrap
+@pytest.mark.machine
+async def test_a_proven_fix_whose_code_was_withdrawn_is_left_out_for_the_consent(tmp_path: Path) -> None:
+    redactor = build_redactor(
+        state_dir=tmp_path / "audit", environ={}, host="", persons=[], rewrite_paths=True, truncate=False
+    )
+    async with a_collector(tmp_path) as collector:
+        repository = a_repository(tmp_path)
+        made = [await send_session(collector, repository) for _ in range(2)]
+        for trace_id in made:
+            await run_qa(trace_id, collector=collector, settings=quick_settings(tmp_path), judge=None, sandbox=boxed())
+        await withdraw(collector, made[0], [FLAGS["code"]])
+        await export_set(
+            SetRequest(where=PROVEN, form="harbor"),
+            store=collector.store, contents=collector.contents, redactor=redactor, target=tmp_path / "set",
+        )  # fmt: skip
+    (left_out,) = json.loads((tmp_path / "set/manifest.json").read_text())["left_out"]
+    assert left_out["trace_id"] == made[0]
+    assert left_out["reason"].startswith(
+        "consent: its code is gone: consent to it (store_raw_code) was withdrawn on 20"
+    )
+
+
 async def test_a_tree_with_git_of_another_file_system_is_left_out_and_the_set_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

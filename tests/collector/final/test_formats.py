@@ -259,6 +259,39 @@ async def test_a_commit_stands_once_where_its_command_says_the_message(tmp_path:
     assert json.loads(calls[-1]["arguments"])["message"] == "Written in an editor"
 
 
+def by_command(session: Session, command: str, after: bytes, *, late_ms: int = 0) -> None:
+    """A command that prints a word and changes `a.py`."""
+    told = session.command(command, b"done")
+    session.edit("a.py", after)
+    session.events[-1]["actor"] = {"kind": "tool", "id": command.split(maxsplit=1)[0]}
+    session.events[-1]["context"]["correlation_id"] = told
+    for each in session.events[-1:] if late_ms else ():
+        each["ts_ms"] += late_ms
+
+
+async def test_what_a_command_changed_is_its_effect_and_no_edit_of_its_own(tmp_path: Path) -> None:
+    session = Session(tmp_path / "effects", "effects").begin({"a.py": b"x = 1\n"})
+    by_command(session, "sed -i s/1/2/ a.py", b"x = 2\n")
+    by_command(session, "[not recorded: typed with a leading space]", b"x = 3\n")
+    by_command(session, "npm run dev", b"x = 4\n", late_ms=61_000)
+    session.edit("a.py", b"x = 5\n")
+    acts = [each for each in await steps_of(exported(session)) if isinstance(each, Action)]
+    edited = [each.arguments.get("command") or each.arguments["patch"].rpartition("\n+")[2].strip() for each in acts]
+    assert [each.tool for each in acts if each.tool == "edit_file"] == ["edit_file"] * 3
+    assert edited == [
+        "sed -i s/1/2/ a.py",
+        "[not recorded: typed with a leading space]",
+        "x = 3",
+        "npm run dev",
+        "x = 4",
+        "x = 5",
+    ]
+    assert acts[0].result is not None
+    assert acts[0].result.startswith("done\n[changed: a.py]\n")
+    assert acts[0].result.endswith("-x = 1\n+x = 2\n")
+    assert [each.result for each in acts if each.arguments.get("command") == "npm run dev"] == ["done"]
+
+
 async def test_the_steps_of_atif_stand_as_recorded_and_none_goes_back_in_time(tmp_path: Path) -> None:
     """A clock was set back by an hour, an editor's thought came late, and later all is right again."""
     session = bug_fix(tmp_path / "clock", "clock")

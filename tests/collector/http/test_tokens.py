@@ -381,3 +381,85 @@ def test_the_schema_is_printed_and_garbage_is_collected(project: Path, capsys: p
     assert json.loads(capsys.readouterr().out)["$schema"].endswith("2020-12/schema")
     found = said(capsys, "admin", "prune", "uploads")
     assert (found["blobs"], found["leftovers"], found["bytes"]) == (0, 0, 0)
+
+
+def test_a_refusal_names_the_roles_that_may_and_one_of_them_then_does(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each call that is refused to a role says whose tokens may do it; a token made by what it says is let through."""
+    with serving(project, []) as served:
+        capture = Capture(served)
+        assert capture.post("/finalize").status_code == 202
+        of_trace = f"/traces/{capture.trace_id}"
+        calls = [
+            ("POST", "/traces", new_trace()),
+            ("POST", f"{of_trace}/qa", {}),
+            ("POST", f"{of_trace}/consent", {"withdraw": ["store_terminal_output"]}),
+            ("GET", of_trace, None),
+            ("GET", "/revocations", None),
+            ("DELETE", of_trace, None),
+        ]
+        for role in ("metrics", "exporter", "reviewer", "contributor"):
+            made = said(capsys, "admin", "tokens", "new", "--role", role, *(["--developer", "x"] * (role[0] == "c")))
+            for method, path, body in calls[:-1] if role == "contributor" else calls:
+                headers = {"authorization": f"Bearer {made['token']}"}
+                refused = served.client.request(method, path, json=body, headers=headers)
+                if refused.status_code != 403:
+                    continue
+                words = refused.json()["next"].split("pm admin tokens new ")[1].split()
+                named = words[words.index("--role") + 1]
+                assert f"role {named}" in refused.json()["next"], (role, method, path)
+                developer = ["--developer", "dev-1"] * ("--developer" in words)
+                other = said(capsys, "admin", "tokens", "new", "--role", named, *developer)
+                headers = {"authorization": f"Bearer {other['token']}"}
+                if method != "DELETE":
+                    assert served.client.request(method, path, json=body, headers=headers).status_code < 300, words
+        for path in ("/traces", "/revocations"):
+            refused = served.client.get(path, headers=capture.headers)
+            assert (refused.status_code, "--role" in refused.json()["next"]) == (403, True)
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "application/json"])
+def test_every_body_of_the_collector_is_json_whatever_it_is_announced_as(project: Path, kind: str) -> None:
+    headers = {"content-type": kind} if kind else {}
+    with serving(project, []) as served:
+        trace_id = served.client.post("/traces", content=json.dumps(new_trace()), headers=headers).json()["trace_id"]
+        for path, body, status in (
+            ("/events", {"events": []}, 200),
+            ("/finalize", {}, 202),
+            ("/qa", {"profile": "recorded"}, 202),
+            ("/consent", {"withdraw": ["store_terminal_output"]}, 200),
+        ):
+            content = json.dumps(body)
+            answer = served.client.post(f"/traces/{trace_id}{path}", content=content, headers=headers)
+            assert (path, answer.status_code) == (path, status), answer.text
+        many = served.client.post("/traces/qa", content='{"where": "true"}', headers=headers)
+        assert (many.status_code, many.json()["trace_ids"]) == (202, [trace_id])
+
+
+@pytest.mark.parametrize(
+    ("profile", "place", "message"),
+    [
+        ("nonsense", "profile", "Input should be 'repository' or 'recorded', or an object"),
+        (7, "profile", "Input should be 'repository' or 'recorded', or an object"),
+        ({"runner": "rake"}, "profile.runner", "'pytest'"),
+        ({"command": "x"}, "profile.runner", "Field required"),
+        ({"runner": "pytest", "imgae": "x"}, "profile.imgae", "Extra inputs"),
+        ({"runner": "pytest", "build": [["make"]]}, "profile.build[0]", "string"),
+    ],
+)
+def test_what_is_wrong_with_a_profile_is_told_at_its_place_in_what_was_sent(
+    project: Path, profile: Any, place: str, message: str
+) -> None:
+    with serving(project, []) as served:
+        capture = Capture(served)
+        answers = [served.client.post("/traces/qa", json={"where": "true", "profile": profile})]
+        answers.append(served.client.post(f"/traces/{capture.trace_id}/qa", json={"profile": profile}))
+        if profile != "nonsense":  # a runner's name may stand there
+            sent = served.client.post("/traces", json=new_trace(qa_profile=profile))
+            assert sent.json()["errors"][0]["place"] == f"qa_{place}"
+        for answer in answers:
+            assert answer.status_code == 422
+            assert [each["place"] for each in answer.json()["errors"]] == [place]
+            assert message in answer.json()["errors"][0]["message"]
+            assert answer.json()["detail"].startswith(f"{place}: ")

@@ -163,6 +163,17 @@ def test_an_event_that_breaks_the_schema_is_refused_before_it_is_kept(
     assert list(spool.lines()) == []
 
 
+def test_the_place_of_a_bad_event_is_its_place_in_what_was_given(at: Desk) -> None:
+    """Whatever was taken before, and however many are looked at together."""
+    spool = begun(at, None, "--offline")
+    known = [a_thought(str(number), event_id=f"00000000-0000-4000-8000-{number:012}") for number in range(700)]
+    assert capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(*known[:100])).code == 0
+    bad = {"type": "thought", "payload": {"content": "x", "kind": "guess", "links_to": []}}
+    ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(*known, bad))
+    assert (ran.code, "events[700].payload.kind: " in ran.err) == (2, True), ran.err
+    assert len(list(spool.lines())) == 100
+
+
 def test_one_bad_event_keeps_its_whole_batch_out(at: Desk) -> None:
     spool = begun(at, None, "--offline")
     ran = capture(at, None, "append", spool.trace_id, "-", "--offline", stdin=lines(a_thought("good"), {"type": "?"}))
@@ -398,3 +409,44 @@ def test_a_discarded_capture_is_gone(at: Desk) -> None:
     assert ran.code == 0, ran.err
     assert list_spools(at.state) == []
     assert not spool.folder.exists()
+
+
+@pytest.mark.parametrize("words", [("withdraw", "--consent", "output"), ("get", "--view", "metadata")])
+def test_what_was_sent_can_be_had_back_by_its_own_key_when_the_token_has_ended(
+    at: Desk, words: tuple[str, ...]
+) -> None:
+    with wire() as server:
+        spool = begun(at, server)
+        assert capture(at, server, "append", spool.trace_id, "-", stdin=lines(a_thought("a"))).code == 0
+        ran = capture(at, server, words[0], spool.trace_id[:8], *words[1:], token="ended")
+        assert ran.code == 0, ran.err
+        # and the other way round: the trace's key has ended, and its maker has a token
+        (spool.folder / "ingest-key").write_text("ended", encoding="ascii")
+        ran = capture(at, server, words[0], spool.trace_id[:8], *words[1:])
+        assert ran.code == 0, ran.err
+        ran = capture(at, server, words[0], spool.trace_id[:8], *words[1:], token="ended")
+        assert ran.code == 4
+
+
+def test_who_gave_no_key_is_told_so_and_who_has_an_old_one_where_another_comes_from(at: Desk) -> None:
+    with wire() as server:
+        keyless = capture(at, server, "list", "--remote", token="")
+        assert (keyless.code, "there is no key for the collector" in keyless.err) == (4, True), keyless.err
+        assert "next:  PM_CAPTURE_TOKEN=…" in keyless.err
+        old = capture(at, server, "list", "--remote", token="ended")
+        assert (old.code, "refused the key" in old.err) == (4, True)
+        assert "then PM_CAPTURE_TOKEN=… or --token-file FILE here" in old.err
+
+
+@pytest.mark.parametrize("words", [("verify",), ("qa", "show"), ("qa", "status"), ("export",)])
+def test_of_a_capture_that_was_recorded_here_a_command_for_the_collector_says_where_it_is(
+    at: Desk, words: tuple[str, ...]
+) -> None:
+    with wire() as server:
+        spool = begun(at, server, "--offline")
+        ran = capture(at, server, *words, spool.trace_id[:8])
+        assert (ran.code, "it was recorded here and not sent" in ran.err) == (7, True), ran.err
+        assert capture(at, server, "append", spool.trace_id, "-", stdin=lines(a_thought("a"))).code == 0
+        ran = capture(at, server, *words, spool.trace_id[:8])
+        assert (ran.code, f"it was sent to {server.address}, and is in the folder of that" in ran.err) == (7, True)
+        assert f"next:  pm capture get {spool.trace_id[:8]} --view metadata" in ran.err

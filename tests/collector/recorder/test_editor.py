@@ -161,6 +161,21 @@ async def test_what_is_no_event_of_an_editor_is_refused_with_the_reason(tmp_path
     assert [each["type"] for each in live.events()] == ["navigation"]
 
 
+async def test_a_refusal_names_the_place_in_the_line_that_was_sent(tmp_path: Path) -> None:
+    async with running(tmp_path) as live:
+        editor = await live.connect()
+        for kind, payload, place in (
+            ("thought", {"kind": "guess", "content": "x"}, "payload.kind: "),
+            ("navigation", {**HERE, "line": "4"}, "payload.line: "),
+            ("debug_action", {"action": "jump"}, "payload.action: "),
+        ):
+            answer = await editor.tell(kind, payload)
+            assert answer["error"].startswith(place), answer
+        assert (await editor.tell("thought", {"kind": "plan", "content": "x"}, ts_ms="now"))["error"].startswith(
+            "ts_ms: "
+        )
+
+
 async def test_an_id_that_is_known_with_other_content_is_a_conflict_and_no_repetition(tmp_path: Path) -> None:
     ids = [f"11111111-2222-4333-8444-{number:012}" for number in range(4)]
     run = {"command": "pytest", "exit_code": 1, "duration_ms": 7, "report": "<failure/>"}

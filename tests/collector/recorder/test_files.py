@@ -244,6 +244,26 @@ def test_the_base_goes_as_a_tree_in_the_stored_form_and_says_what_it_lacks(tmp_p
     assert not (fresh / "pic.bin").exists()
 
 
+def test_the_base_goes_with_the_line_ends_that_git_gives_its_files(tmp_path: Path) -> None:
+    """git converts them on the way out and tells the sizes from before."""
+    repo = repository(tmp_path / "repo")
+    (repo / ".gitattributes").write_text("*.py text eol=crlf\n", encoding="utf-8")
+    (repo / "empty.py").write_bytes(b"")
+    (repo / "z.txt").write_bytes(b"no end")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "line ends")
+    for path in repo.glob("*.py"):
+        path.unlink()
+    git(repo, "checkout", "-q", ".")
+    tree = tracker(repo, tmp_path / "blobs").base_tree()
+    assert tree is not None
+    after = {each.path.decode(): apply_patch(None, each) for each in parse_patch(tree)}
+    names = [name for name in git(repo, "ls-files").split("\n") if not name.startswith(".git")]
+    assert after["cart.py"] is not None
+    assert b"\r\n" in after["cart.py"]
+    assert {name: after[name] or b"" for name in names} == {name: (repo / name).read_bytes() for name in names}
+
+
 def test_the_repository_s_profile_is_recorded_and_nothing_else_of_the_state_directory(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     state = repo / ".pm-orchestrator"

@@ -11,7 +11,9 @@ from collector.client import api
 from collector.client.api import CollectorClient, TooLargeError, checked_address
 from collector.client.send import Sending, send_spool
 from collector.client.spool import Draft, Spool
+from collector.patches import tree_patch
 from tests.collector.recorder.support import Asked, Wire, create_request, problem, spool_in, thought, wire
+from tests.service.support import TOKEN, serving
 from tracer.blobs import blob_id_of
 from tracer.errors import (
     ConfigError,
@@ -200,6 +202,22 @@ def test_each_refusal_is_the_error_it_means_in_the_servers_words(
     assert caught.value.next_step
 
 
+def test_an_event_that_is_refused_is_told_by_its_seq_since_nobody_else_knows_the_batch(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 203)
+    with wire() as server:
+
+        def refuse(asked: Asked) -> tuple[int, dict[str, str], bytes] | None:
+            if asked.path.endswith("/events") and server.events:
+                return problem(422, "usage", "events[1].payload.kind: not a kind")
+            server.answers.append(refuse)
+            return server._own(asked)
+
+        server.answers.append(refuse)
+        with pytest.raises(UsageError) as caught:
+            send(spool, server)
+    assert "(seq 202 of this capture)" in caught.value.why
+
+
 def test_a_revoked_key_is_told_and_the_spool_stays(tmp_path: Path) -> None:
     spool = filled(tmp_path, 1)
     with wire() as server, pytest.raises(CredentialsError, match="refused the key"):
@@ -310,3 +328,39 @@ def test_https_and_loopback_addresses_are_taken() -> None:
     assert checked_address("https://collector.example.com/") == "https://collector.example.com"
     assert checked_address("http://[::1]:80") == "http://[::1]:80"
     assert checked_address("http://example.com", allow_http=True) == "http://example.com"
+
+
+@pytest.mark.parametrize("tree", [False, True], ids=["a bundle", "a redacted tree"])
+def test_what_consent_was_withdrawn_for_meanwhile_does_not_leave_and_the_rest_is_sent_whole(
+    tmp_path: Path, *, tree: bool
+) -> None:
+    """The contributor withdrew it at the collector between two uploads: the bundle of the commits would be refused."""
+    flags = {"store_raw_code": True, "store_terminal_output": True, "allow_llm_judge": True}
+    spool = spool_in(tmp_path, developer={"developer_id": "dev-1", "consent_flags": flags})
+    spool.append([thought("before")])
+    with serving(tmp_path, []) as served:
+        address, headers = served.url, {"authorization": f"Bearer {TOKEN}"}
+
+        async def sent() -> Sending:
+            async with CollectorClient(address, token=TOKEN) as client:
+                return await send_spool(spool, client)
+
+        asyncio.run(sent())
+        path = f"/traces/{spool.trace_id}"
+        taken = {"withdraw": ["store_raw_code", "store_terminal_output"]}
+        assert served.client.post(f"{path}/consent", json=taken, headers=headers).status_code == 200
+        run = {"command": "pytest", "runner": "pytest", "exit_code": 0, "duration_ms": 5, "passed": True}
+        printed = {"stream": "stdout", "chunk": "a word that was printed", "is_truncated": False}
+        spool.append([
+            Draft(type="terminal_output", payload=printed), Draft(type="test_run", payload={**run, "report": "<a/>"}),
+            thought("after"),
+        ])  # fmt: skip
+        bundle = tree_patch([("a.py", "100644", b"x = 1\n")], left_out=0) if tree else b"# v2 git bundle\n\n\0\1"
+        spool.close({"commit_head": "0" * 40, "bundle_blob_id": spool.blobs.put_bytes(bundle)})
+        sending = asyncio.run(sent())
+        whole = served.client.get(f"{path}?blobs=inline", headers=headers)
+    assert (sending.accepted, sending.finalized, spool.sent.seq) == (3, True, 4)
+    assert (whole.json()["final_state"]["bundle_blob_id"] is not None) is tree
+    database = b"".join(each.read_bytes() for each in (tmp_path / ".pm-orchestrator").glob("collector.sqlite*"))
+    assert b"a word that was printed" not in database
+    assert b"after" in database

@@ -322,6 +322,7 @@ class Trials:
                     whole=whole,
                     fresh=fresh,
                     alone=not evidence.restated,
+                    idle=[case for case in left.report.tests if case.id in evidence.idle],
                     until=until,
                     elsewhere=lambda values: asyncio.to_thread(named_in, self._source.folder, values, files),
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,9 +13,11 @@ from runner.checks.bought.requested import asks_for_tests
 from runner.checks.harness import Sorted, expectations, place_of
 from runner.checks.report_formats import said_by_lines
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, merged
-from runner.gate.criterion import NotVerified, Place, SuiteEvidence, at
-from runner.gate.evidence_criteria import skip_in, tests_in
+from runner.gate.criterion import ChangedFile, NotVerified, Place, SuiteEvidence, at
+from runner.gate.definitions import functions_of
+from runner.gate.evidence_criteria import names_of_tests, skip_in, tests_in
 from runner.gate.languages import by_path
+from runner.gate.source import open_source
 from runner.gate.wording import pattern
 from tracer.redaction.cuts import beginning
 
@@ -363,20 +365,33 @@ def unrun(before: BaseRun, run: CommandRun, found: Sorted) -> Iterable[Place]:
     """Tests were added, and not one of them ran: each is skipped, or nothing starts them."""
     files = (*found.tests, *found.new_tests, *found.inner)
     old, new = (
-        {
+        Counter(
             name
             for side in sides
-            for name in tests_in((side or b"").decode("utf-8", "replace"))
+            for name in names_of_tests((side or b"").decode("utf-8", "replace"))
             if not name.startswith("Benchmark")  # Go's, which run when asked for
-        }
+        )
         for sides in ([file.before for file in files], [file.after for file in files])
     )
     programs = {file.path for file in found.new_tests if _MAIN.search(file.after or b"")}
-    change, own = compare(before.run.report, run.report), sorted(new - old or programs)
+    change = compare(before.run.report, run.report)
+    own = sorted(new - old or programs or _called_by_nobody(files))
     if own and run.reading == "read" and not change.fixed and not new_passing(before, run):
         how = "is skipped" if change.new else "was not run"
         what = f"each of its own tests {how}: {', '.join(own[:_SHOWN])}"
         yield at("idle", what, suggestion="let the test command run them")
+
+
+def _called_by_nobody(files: Sequence[ChangedFile]) -> Iterator[str]:
+    """New functions of tests that assert something and are nowhere named again: no runner takes them for tests."""
+    texts = "\n".join((file.after or b"").decode("utf-8", "replace") for file in files)
+    for file in files:
+        old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
+        known = {one.key for one in functions_of(old)} if old is not None else set()
+        for one in functions_of(new) if new is not None else ():
+            asserts = any(re.search(rb"(?i)assert|expect\(", text) for text in one.texts)
+            if one.key not in known and asserts and len(re.findall(rf"\b{re.escape(one.name)}\b", texts)) == 1:
+                yield one.name
 
 
 def muted_new(before: BaseRun, run: CommandRun, found: Sorted) -> Iterable[Place]:

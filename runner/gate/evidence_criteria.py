@@ -196,13 +196,17 @@ def _place(path: str, message: str, line: int | None = None) -> Place:
 def tests_in(text: str) -> dict[str, str]:
     """Each test's name and the text from it to the next one."""
     found = list(_NAMES.finditer(text))
-    if not found:
-        return {}
     ends = [match.start() for match in found[1:]] + [len(text)]
-    return {
-        next(value for key, value in match.groupdict().items() if value and key != "quote"): text[match.start() : end]
-        for match, end in zip(found, ends, strict=True)
-    }
+    return {_named(match): text[match.start() : end] for match, end in zip(found, ends, strict=True)} if found else {}
+
+
+def names_of_tests(text: str) -> Iterator[str]:
+    """The names of its tests, also where two have the same."""
+    return map(_named, _NAMES.finditer(text))
+
+
+def _named(match: re.Match[str]) -> str:
+    return next(value for key, value in match.groupdict().items() if value and key != "quote")
 
 
 def _settings(evidence: Evidence, kind: CommandKind) -> Iterator[Place]:

@@ -218,13 +218,15 @@ def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Itera
 
 
 def _pieces_held(code: str, added: str, before: str, tests: Collection[str]) -> str:
-    """A piece of a text that tests give, or all numbers of a line of theirs, as added code has them."""
+    """A piece of a text that tests give, two whole ones, or all numbers of a line of theirs, as added code has them."""
     given = {value for text in tests for value in values_of(text)}
     own = {value for value in values_of(code) if value in added and value not in before}
     pieces = [one for one in sorted(own) if _is_piece(one) and any(one in text != one for text in given)]
     new = {*added.splitlines()}
     stands = _row_of("\n".join(line for line in code.splitlines() if line.strip() in new))
     rows = (_row_of(line) for text in tests for line in text.splitlines())
+    whole = sorted(one for one in own & given if is_example(one) and "," not in one)
+    pieces += [", ".join(whole)] if len(whole) >= _PAIR else []
     pieces += [", ".join(row.split()) for row in rows if row in stands and _NUMBERS.fullmatch(row)]
     return pieces[0] if pieces else ""
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import tree_sitter
 
 from runner.checks.bought.by_sight import CALLED, code_of, is_prose, is_word_of, kinds_known
-from runner.checks.harness import code_files, named_in, rows
+from runner.checks.harness import code_files, is_harness, named_in, rows
 from runner.gate.criterion import ChangedFile, Place, at
 from runner.gate.definitions import Function, functions_of, name_of, names_of
 from runner.gate.evidence_criteria import tests_in
@@ -112,7 +112,7 @@ def codeless(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Ite
     project had already may be what the code does: a template, settings, but no document. A remark in code is none.
     """
     changed = [file for file in files if file.before != file.after or file.too_large]
-    work = [file for file in changed if not is_test_file(file.path)]
+    work = [file for file in changed if not is_test_file(file.path) and not is_harness(file.path)]
     told = [PurePosixPath(file.path).stem for file in work if not _is_code(file)]
     wanted = any(re.search(rf"(?i)\b{re.escape(stem)}\b", request) for stem in told)
     tested = any(tests_in((file.after or b"").decode("utf-8", "replace")) for file in changed)

@@ -101,8 +101,9 @@ async def try_own(
     until: float,
     elsewhere: Callable[[Collection[str]], Awaitable[Collection[str]]],
     alone: bool = True,
+    idle: Sequence[CaseResult] = (),
 ) -> tuple[Place, ...]:
-    """What a person is to judge of tests that a task added for itself: `own` pass with the change alone.
+    """What a person is to judge of tests that a task added for itself: `own` pass with the change alone, `idle` anyhow.
 
     `whole` is what was changed as it stands in the copy and as it was; `fresh`: it was not there before, and stubs are
     what it was. `alone`: no test that was there is among them. Values that these tests name may be what was asked for,
@@ -115,12 +116,14 @@ async def try_own(
     told = Retold(own, tests, product, asked=request)
     if not told.spans:
         return ()
+    every = Retold([*own, *idle], tests, product, asked=request) if idle else told
     trying = _Trying(told, whole, copy, until)
+    heard = _Trying(every, whole, copy, until) if idle else trying
     ends, turned = trying.ends, trying.turned
     states = [spot for spot in spots_of(product, request=request, tests="") if spot.kind == "state"]
     try:
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
-            lambda: _deaf(told, ends),
+            lambda: _deaf(every, heard.ends),
             lambda: _by_state(states, turned),
             lambda: _unrun(product, ends, request=request, tests=tests.values()),
             lambda: as_before(told, product, ends, trying.run_before, None, fresh=fresh),
@@ -130,6 +133,7 @@ async def try_own(
         )
         for look in looks:
             found = await look()
+            heard.restore()
             if found.bought or found.asks:
                 return (*found.bought, *found.asks)
         given = "\n".join(tests.values())

@@ -94,7 +94,7 @@ def _role(node: tree_sitter.Node, called: Collection[str], helpers: Collection[s
         if callee in helpers:
             return ""
         if callee and _COMPARES.search(callee):
-            return "" if _DENIED.search(_head_of(node, above)) else "expected"
+            return "" if _ORDERS.search(callee) or _DENIED.search(_head_of(node, above)) else "expected"
         if not callee and above.type not in WITHIN and above.type not in EQUALITY and above.type not in CALLS:
             return ""
         below, above = above, above.parent
@@ -102,6 +102,7 @@ def _role(node: tree_sitter.Node, called: Collection[str], helpers: Collection[s
 
 
 _MEMBERS = frozenset({"selector_expression", "member_expression", "attribute", "field_expression"})
+_ORDERS = re.compile(r"Less|Greater|less_|greater_")  # a bound: another one holds as well
 _DENIED = re.compile(r"(?i)\bnot\b|not_|_not|[a-z]Not|\.not\.|refute|differ|_ne\b")
 _CHOOSES = re.compile(
     r"lambda|arrow_function|closure|comprehension|generator|if_clause|while|for_|func_literal|^block$"

@@ -174,7 +174,7 @@ def _shapes() -> Iterator[Rule]:
             prefix = _PREFIX.match(regex)
             if prefix and not keywords:
                 keywords = [prefix[0].replace("\\", "").lower()]
-            inside = regex.startswith("[") and all(len(word) > 1 for word in keywords)
+            inside = regex.startswith(("[", "<uuid>")) and all(len(word) > 1 for word in keywords)
             behind = "" if _GROUP.search(regex) or (found := _BEHIND.search(regex)) is None else found[0]
             shape_itself = _filled(regex.removesuffix(behind), data)
             yield Rule(

@@ -26,7 +26,7 @@ _CUT: Final = "\x1f"
 def clean(text: str, settings: RedactionSettings = NO_ADDITIONS) -> Clean:
     """`text` with its secrets replaced, for what belongs to no project: errors, pages, excerpts.
 
-    60 ms the first time; as it is where redaction itself is the trouble.
+    0.1 s the first time; as it is where redaction itself is the trouble.
     """
     if not text:
         return Clean(text)

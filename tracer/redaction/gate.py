@@ -2,7 +2,7 @@
 
 The gate finds nothing itself: RE2 does, with the patterns that were called. It may call one too many, never one too
 few, so what is found is the same with it and without it. Without it means `called` returning None: before enough text
-came to be worth its 3.5 s of compiling (in a thread, without the interpreter's lock), where the engine is not
+came to be worth its 4.5 s of compiling (in a thread, without the interpreter's lock), where the engine is not
 installed, and for the few texts on which the two engines read a pattern differently.
 
 A pattern without a literal is followed from byte to byte: a dozen of them take five times as long as all others
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -165,6 +165,17 @@ class Compiled(NamedTuple):
     databases: dict[int, bytes]
 
 
+class _Ways(NamedTuple):
+    """How to look for what: always; for runs, unless wider ones are missing; by the place of a first, behind it.
+
+    Behind a first, each is looked for only where the one before it was seen.
+    """
+
+    always: Sequence[tuple[Callable[..., object], object]]
+    runs: Sequence[tuple[frozenset[int], Callable[..., object], object]]
+    behind: Mapping[int, Sequence[tuple[int, Callable[..., object], object]]]
+
+
 class Gate:
     """The gate for `patterns` (key -> RE2 pattern); what it calls are keys. May be shared by threads."""
 
@@ -213,33 +224,42 @@ class Gate:
             if self._left < 0 and self._begun.acquire(blocking=False):
                 threading.Thread(target=self.open, name="redaction-gate", daemon=True).start()
             return None
-        scratches = getattr(self._scratches, "own", None)
-        if scratches is None:
-            from hyperscan import Scratch
-
-            scratches = self._scratches.own = {at: Scratch(each) for at, each in self._opened.items()}
+        ways = getattr(self._scratches, "own", None) or self._ways(self._opened)
         places: list[int] = []
-        for at in self._always:
-            self._opened[at].scan(data, match_event_handler=_note, scratch=scratches[at], context=places)
-        for run, wider in self._runs.items():
+        for look, scratch in ways.always:
+            look(data, _note, 0, places, scratch)
+        for wider, look, scratch in ways.runs:
             if wider.issubset(places):
-                self._opened[-run].scan(data, match_event_handler=_note, scratch=scratches[-run], context=places)
+                look(data, _note, 0, places, scratch)
         if not places:
             return self._blind
-        for first in tuple(places):
-            self._look_behind(first, data, places, scratches)
-        if len(self._keys) in places:
+        own = len(self._keys)
+        for first in [place for place in places if place > own]:
+            for at, look, scratch in ways.behind.get(first, ()):
+                look(data, _note, 0, places, scratch)
+                if at not in places:
+                    break
+        if own in places:
             return None
-        return self._blind.union([self._keys[place] for place in places if place < len(self._keys)])
+        return self._blind.union([self._keys[place] for place in places if place < own])
 
-    def _look_behind(self, first: int, data: bytes, places: list[int], scratches: Mapping[int, Any]) -> None:
-        """Look for the patterns of a first that was seen, if it is one; some ask for one thing more."""
-        opened = self._opened or {}
-        ways = (self._beyond[first][0], first) if first in self._beyond else (first,) if first in opened else ()
-        for at in ways:
-            opened[at].scan(data, match_event_handler=_note, scratch=scratches[at], context=places)
-            if at not in places:
-                break
+    def _ways(self, opened: Mapping[int, Any]) -> _Ways:
+        """What to scan with, with room of this thread's own."""
+        from hyperscan import Scratch
+
+        look = {at: (each.scan, Scratch(each)) for at, each in opened.items()}
+        beyond = {first: at for first, (at, _) in self._beyond.items()}
+        firsts = [at for at in opened if at > len(self._keys) and at not in beyond.values()]
+        self._scratches.own = _Ways(
+            [look[at] for at in self._always],
+            [(wider, *look[-run]) for run, wider in self._runs.items()],
+            {
+                first: [(at, *look[at]) for at in ((beyond[first], first) if first in beyond else (first,))]
+                for first in firsts
+            },
+        )
+        own: _Ways = self._scratches.own
+        return own
 
     def open(self) -> None:
         """Compile now; nothing happens where the engine is not installed or cannot work."""

@@ -99,7 +99,9 @@ def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
             )
 
 
-def _data(name: str) -> dict[str, Any]:
+@cache
+def _data(name: str) -> Mapping[str, Any]:
+    """What a file of rules holds, read once (6 ms each for the two large ones)."""
     return tomllib.loads((_RULES / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -118,7 +120,8 @@ def _own() -> Iterator[Rule]:
     data = _data("own")
     labels = [spelling for label in data["labels"] for spelling in _spellings(label)]
     password_name = _filled("<password_name>", data)
-    data["parts"]["label"] = "|".join(re.escape(label).replace("\\ ", "[ _-]") for label in labels)
+    label = "|".join(re.escape(label).replace("\\ ", "[ _-]") for label in labels)
+    data = {**data, "parts": {**data["parts"], "label": label}}
     for rule in (rule for listed in data["rules"] for rule in _by_lines(listed)):
         gate = _filled("".join(rule.get("gate", "")), data)
         yield Rule(
@@ -174,7 +177,7 @@ def _shapes() -> Iterator[Rule]:
             prefix = _PREFIX.match(regex)
             if prefix and not keywords:
                 keywords = [prefix[0].replace("\\", "").lower()]
-            inside = regex.startswith("[") and all(len(word) > 1 for word in keywords)
+            inside = regex.startswith(("[", "<uuid>")) and all(len(word) > 1 for word in keywords)
             behind = "" if _GROUP.search(regex) or (found := _BEHIND.search(regex)) is None else found[0]
             shape_itself = _filled(regex.removesuffix(behind), data)
             yield Rule(
@@ -262,25 +265,32 @@ _MOST_ARGUMENTS, _LONGEST_FOLDER, _NEAR = 200, 100, 2048
 ARGUMENTS: Final = "arguments"
 
 
+@cache
 def argument_lists() -> str:
     """The expression of a list of strings that begins with a program's name."""
     names = {name.split(" ")[0] for _, listed, _, _ in _program_options() for name in listed}
     return rf"""(?:["']|bin/)({"|".join(map(re.escape, sorted(names)))})["'],"""
 
 
+@cache
+def _lists() -> Any:
+    """The same, compiled once for all redactors of a process."""
+    return compiled(argument_lists())
+
+
 class Arguments:
     """Finds what options take in lists of strings that are command lines: `["oc", "login", "-p", "..."]`."""
 
     def __init__(self) -> None:
-        self._lists = compiled(argument_lists())
+        self._lists = _lists()
 
     def finds(self, data: bytes, called: Called | None) -> Iterator[Find]:
         """Every password in such a list."""
-        at, table = 0, _listed_options()
+        at = 0
         while (called is None or ARGUMENTS in called) and (match := self._lists.search(data, at)) is not None:
             at = match.end() - 1
             near = data[at : at + _NEAR].partition(b"]")[0]
-            entries = [each for each in table[match[1]] if any(sign in near for sign in each.signs)]
+            entries = [each for each in _listed_options()[match[1]] if any(sign in near for sign in each.signs)]
             if entries:
                 # A folder may stand before the name.
                 before = max(match.start() - _LONGEST_FOLDER, 0)
@@ -293,8 +303,8 @@ def _in_list(data: bytes, first: int, entries: Iterable[_Listed]) -> Iterator[Fi
     joined = _BETWEEN.encode().join(data[slice(*span)] for span in spans)
     starts = list(accumulate((end - start + 1 for start, end in spans), initial=0))
     for entry in entries:
-        if (program := entry.name.match(joined)) is not None:
-            for found in entry.options.finditer(joined, program.end()):
+        if (program := _compiled(entry.name).match(joined)) is not None:
+            for found in _compiled(entry.options).finditer(joined, program.end()):
                 start, end = found.span(found.lastindex or 0)
                 which = bisect_right(starts, start) - 1
                 start, end = (place + spans[which][0] - starts[which] for place in (start, end))
@@ -315,9 +325,15 @@ def _listed_strings(data: bytes, at: int) -> list[tuple[int, int]]:
 
 class _Listed(NamedTuple):
     signs: frozenset[bytes]  # one of them stands in each list that holds an option
-    name: re.Pattern[bytes]
-    options: re.Pattern[bytes]
+    name: bytes
+    options: bytes
     check: Callable[[bytes], bool]
+
+
+@cache
+def _compiled(pattern: bytes) -> re.Pattern[bytes]:
+    """All of them take 100 ms, of which most processes need none."""
+    return re.compile(pattern)
 
 
 @cache
@@ -325,7 +341,7 @@ def _listed_options() -> Mapping[bytes, list[_Listed]]:
     """What programs' names, and their options with a value, look like in a list, by the first word of the names."""
     table: dict[bytes, list[_Listed]] = {}
     for _, listed, check, options in _program_options():
-        chosen = re.compile(f"(?:{'|'.join(map(_listed_option, options))})".encode())
+        chosen = f"(?:{'|'.join(map(_listed_option, options))})".encode()
         for each in listed:
             first, _, others = each.partition(" ")
             begins = [others.split(" ")[0]] if others else [_BEGIN.split(option)[0] for option in options]
@@ -337,7 +353,7 @@ def _listed_options() -> Mapping[bytes, list[_Listed]]:
             )
             written = re.escape(each).replace("\\ ", _BETWEEN)
             name = rf"(?:[^{_BETWEEN}]*[/\\])?{written}(?={_BETWEEN})"
-            entry = _Listed(signs, re.compile(name.encode()), chosen, CHECKS[check])
+            entry = _Listed(signs, name.encode(), chosen, CHECKS[check])
             table.setdefault(first.encode(), []).append(entry)
     return table
 

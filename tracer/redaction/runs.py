@@ -148,6 +148,7 @@ DUMP = (
 RUNS: Final = {
     BASE64_KEY: BASE64_TEXT, UTF8_KEY: _other_letters().encode(), HEX_KEY: HEX_TEXT, WIDE_KEY: WIDE_TEXT, DUMP_KEY: DUMP
 }  # fmt: skip
+RUN_KEYS: Final[Called] = frozenset(RUNS)
 # Runs of signs of one kind that are in each of them, line breaks among them: quick to look for.
 FIRSTS: Mapping[Key, str] = {
     BASE64_KEY: r"[A-Za-z0-9+/_\r\n-]{20}",

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from tracer.redaction.gate import Called, Gate
 from tracer.redaction.marks import MARKER, PLACEHOLDER
 from tracer.redaction.rule_set import RANK_GENERIC, RANK_OWN, Find, is_told, literals
-from tracer.redaction.views import Layer, View, collapsed, layers_of
+from tracer.redaction.views import READINGS, Layer, View, collapsed, layers_of
 from tracer.redaction.wraps import ended
 
 _MAX_LOOKS = 12
@@ -173,8 +173,9 @@ class Scanner:
         return called | (self._words.keys if words is None else words)
 
     def _plain(self, data: bytes, called: Called | None) -> Iterator[Find]:
-        for finder in self._finders:
-            yield from finder.finds(data, called)
+        if called is None or not called <= READINGS:
+            for finder in self._finders:
+                yield from finder.finds(data, called)
 
 
 class _Seen(NamedTuple):

@@ -19,8 +19,9 @@ from urllib.parse import unquote_to_bytes
 
 from tracer.redaction.gate import Called, Key
 from tracer.redaction.rule_set import of_bytes
-from tracer.redaction.runs import Runs, runs_views
+from tracer.redaction.runs import RUN_KEYS, Runs, runs_views
 from tracer.redaction.wraps import CONTINUED, joined, left_out, line_above
+from tracer.redaction.wraps import PATTERNS as WRAPS
 
 # A letter of UTF-8 is told by its bytes, as in C, shells and Python; a lone one is that of Latin-1, as in JavaScript.
 _ON, _ON_OCTAL = rb"(?:\\x[89ABab][0-9A-Fa-f])", rb"(?:\\2[0-7]{2})"
@@ -637,13 +638,13 @@ _DIFFS: Final = frozenset({b"+", b"-", b" "})
 _LONGEST_BEFORE, _ROWS, _ROWS_OF_KEY = 160, 4, 40
 
 
-def _before_lines(data: bytes, called: Called | None) -> Iterator[tuple[int, int, bytes]]:
+def _before_lines(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """The changes that leave names with the lines below them, each without what stands before it in a log.
 
     That is what the line of the name and the next one begin with, numbers apart: a time, a file, a line's number.
     """
     lines: dict[int, tuple[int, int]] = {}
-    found = _FOUND_BEFORE.search(data) if called is None or BEFORE_KEY in called else None
+    found = _FOUND_BEFORE.search(data)
     while found is not None:
         start = data.rfind(b"\n", 0, found.start()) + 1
         stop = at = _line_end(data, found.start())
@@ -700,23 +701,25 @@ Layer = View | Undone | Runs
 
 def layers_of(layer: Layer, called: Called | None, *, first: bool) -> Iterator[Layer]:
     """The ways to read `layer`: on the first level one for each dress, below that one for all, as dresses may mix."""
-    makers: tuple[Callable[[bytes, Called | None], Undone | None], ...] = (
-        (json_view, url_view, form_view, mail_view, control_view, markup_view, quoted_view)
-        if first
-        else (any_view, element_view, quoted_view)
-    )
-    if isinstance(layer, Undone) and layer.may_be_form:
-        makers += (form_view,)
     data = layer.data
-    seen: set[bytes] = set()
-    for make in makers:
-        view = make(data, called)
-        if view is not None:
-            seen.add(view.data)
-            yield view
-    if changes := list(_before_lines(data, called)):
+    undone = layer if isinstance(layer, Undone) else None
+    views = [view for make in (_FIRST_MAKERS if first else _MAKERS) if (view := make(data, called)) is not None]
+    if undone is not None and undone.may_be_form and (form := form_view(data, called)) is not None:
+        views.append(form)
+    yield from views
+    if (called is None or BEFORE_KEY in called) and (changes := list(_before_lines(data))):
         yield _rewritten(data, changes)
-    for one in joined_views(data, called, widths=not isinstance(layer, Undone) or layer.wraps):
-        if one.data not in seen:  # lines that a sign continues are put together by `any_view` as well
+    for one in joined_views(data, called, widths=undone is None or undone.wraps):
+        if all(one.data != view.data for view in views):  # `any_view` puts lines that a sign continues together as well
             yield one
-    yield from runs_views(data, called)
+    if called is None or not called.isdisjoint(RUN_KEYS):
+        yield from runs_views(data, called)
+
+
+READINGS: Final[Called] = RUN_KEYS.union(DRESSES, WRAPS, (BEFORE_KEY,))
+"""What calls for another way to read a text, and for no finder."""
+_Maker = Callable[[bytes, Called | None], Undone | None]
+_FIRST_MAKERS: Final[tuple[_Maker, ...]] = (
+    json_view, url_view, form_view, mail_view, control_view, markup_view, quoted_view,
+)  # fmt: skip
+_MAKERS: Final[tuple[_Maker, ...]] = (any_view, element_view, quoted_view)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate, compress, count, pairwise
 from typing import Final, NamedTuple, Protocol
 
@@ -43,6 +42,7 @@ _STRINGS: Final = rb"[\w+/.-]{6}([\"'][ \t]*\r?\n[ \t]*[\"'])[\w+/.-]{4}"
 # Widths that terminals, mails and formatters wrap at.
 _WIDTHS: Final = frozenset({60, 64, 70, 72, 74, 75, 76, 78, 79, 80, 100, 120, 132, 160})
 _SIZES: Final = _WIDTHS | {width + 1 for width in _WIDTHS}  # with a carriage return
+_QUOTED_SIZES: Final = _SIZES | {size + 1 for size in _SIZES}
 _SIGN: Final = rb"[A-Za-z0-9+/_.~%&-]"
 _MAIL: Final = 76
 _INDENT: Final = rb" {2,}|[ \t]*\t[ \t]*"
@@ -66,6 +66,7 @@ _HANGING: Final = re.compile(rb"(%s|%s)[!-~]" % (_QUOTE, _INDENT))
 _HANGS: Final = frozenset(b" \t>#*|;%/-")
 _BLANK: Final = frozenset(b" \t")
 _TAB, _SPACE = ord("\t"), ord(" ")
+_BEHIND_KEY: Final = re.compile(rb'": ?(?=")')
 _FIRST_WORD: Final = re.compile(rb"[ \t]+[^ \t]+[ \t]")
 _BLANKS: Final = re.compile(rb"[ \t]+")
 _ALIKE: Final = 8
@@ -103,6 +104,8 @@ def joined(data: bytes, called: Called | None, *, widths: bool) -> Iterator[Piec
             lone_ones[data.find(b"\n", start)] = start, end
         found = _JOINED.search(data, end - 1)  # that line's end begins the next line
     full = _full_lines(data) if widths else {}
+    if not (said or soft or padded or lone_ones or full):
+        return
     # What goes on itself is no rest of the line before.
     guessed |= {at: reach for at, reach in lone_ones.items() if data.find(b"\n", reach[1]) not in full} | full
     views = _ways(data, said, soft, padded, guessed)
@@ -190,17 +193,19 @@ def _hanging(line: bytes, after: bytes, size: int) -> int:
     return indent.end(1)
 
 
-def _likely(lines: list[bytes], lengths: list[int], sizes: Container[int], *, told: bool) -> Iterator[tuple[int, int]]:
+def _likely(lines: list[bytes], lengths: list[int], sizes: frozenset[int], *, told: bool) -> Iterator[tuple[int, int]]:
     """Lines of one of `sizes` before such as may go on with them, and the width of the text in each, by number.
 
     `told`: in JSON, where a text has something before it.
     """
-    begun = set(_of_texts(lines))
-    likely: Iterable[int] = compress(count(), map(sizes.__contains__, lengths))
+    quoted_sizes = _QUOTED_SIZES if sizes is _SIZES else _SIZES
+    likely: Iterable[int] = compress(count(), map(quoted_sizes.__contains__, lengths))
     if told:
-        likely = compress(count(), map(_LEAST.__le__, lengths))
-    elif begun:
-        likely = sorted(begun.union(likely))
+        likely = [
+            number
+            for number, length in enumerate(lengths)
+            if length >= _LEAST and (length in quoted_sizes or b'":' in lines[number])
+        ]
     for number in likely:
         after = lines[number + 1] if number + 1 < len(lines) else b""
         if not after:
@@ -211,8 +216,8 @@ def _likely(lines: list[bytes], lengths: list[int], sizes: Container[int], *, to
         if beside and (lengths[number + 1] > size + 1 or line[:_ALIKE] == after[:_ALIKE]):
             continue
         whole = size in sizes and (beside or _may_go_on(line, after, size))
-        quoted = number in begun and size - 1 in sizes
-        behind = _behind(line) if told and line.find(b'":') >= 0 else 0
+        quoted = size - 1 in sizes and line.startswith(b'"') and (not number or lines[number - 1] == b"\0")
+        behind = _behind(line) if told and b'":' in line else 0
         if (whole or quoted or behind in sizes) and (beside or not _is_call(line, after)):
             if whole:
                 yield number, size
@@ -220,16 +225,6 @@ def _likely(lines: list[bytes], lengths: list[int], sizes: Container[int], *, to
                 yield number, size - 1
             if behind in sizes:
                 yield number, behind
-
-
-def _of_texts(lines: list[bytes]) -> Iterator[int]:
-    """The lines that begin a text in quotes, where several stand one after another, by number."""
-    number = 0
-    with suppress(ValueError):  # no more of them
-        while number < len(lines):
-            if lines[number].startswith(b'"'):
-                yield number
-            number = lines.index(b"\0", number) + 1
 
 
 def _is_call(line: bytes, after: bytes) -> bool:
@@ -263,12 +258,12 @@ def _goes_on(line: bytes, after: bytes, blanks: int, *, already: bool) -> bool:
 
 def _behind(line: bytes) -> int:
     """The length of a text that begins in this line, behind a key."""
-    at = line.find(b'":', max(len(line) - _MOST - 4, 0))
-    while at >= 0:
-        left = len(line) - at - (4 if line[at + 2 : at + 3] == b" " else 3)
-        if left <= _MOST and line[-left - 1 : -left] == b'"':
+    found = _BEHIND_KEY.search(line, max(len(line) - _MOST - 4, 0))
+    while found is not None:
+        left = len(line) - found.end() - 1
+        if left <= _MOST:
             return left
-        at = line.find(b'":', at + 1)
+        found = _BEHIND_KEY.search(line, found.start() + 1)
     return 0
 
 
@@ -289,8 +284,9 @@ def _without_others(data: bytes, joins: _Joins) -> Pieces:
         if start > at:
             line = above = line_above(data, at, data.rfind(b"\n", at, start) + 1)
             for _ in range(_MEMBERS):
-                if above > at and _MEMBER.match(data, above):
-                    line = above = line_above(data, at, above)
+                if above <= at or _MEMBER.match(data, above) is None:
+                    break
+                line = above = line_above(data, at, above)
             if line > at:
                 if at > done:
                     pieces.append(data[done:at])

@@ -87,7 +87,7 @@ def test_no_digest_is_a_secret_whatever_it_begins_with() -> None:
                 assert next(RULES.finds(f"\n{text}\n".encode()), None) is None, text
 
 
-@pytest.mark.parametrize("shapes", [SHAPES[::5], pytest.param(SHAPES, marks=pytest.mark.torture)], ids=["some", "all"])
+@pytest.mark.parametrize("shapes", [SHAPES[::20], pytest.param(SHAPES, marks=pytest.mark.torture)], ids=["some", "all"])
 def test_words_in_the_random_part_excuse_nothing(shapes: list[str]) -> None:
     rules = {rule.id: rule for rule in RULES.rules}
     for name, word in itertools.product(shapes, EXCUSES):

@@ -42,31 +42,29 @@ def test_what_is_no_secret_in_a_json_line_stays_as_it_was_written(redactor: Proj
 
 
 @pytest.mark.parametrize(
-    ("name", "encoding"),
+    ("name", "encoding", "many"),
     [
-        ("a.txt", "utf-16"),
-        ("a.txt", "utf-32"),
-        ("a.jsonl", "utf-16-le"),
+        ("a.txt", "utf-16", 400),
+        ("a.txt", "utf-32", 200),
+        ("a.jsonl", "utf-16-le", 400),
         *(
-            pytest.param(name, encoding, marks=pytest.mark.torture)
-            for name, encoding in (
-                *(("a.txt", each) for each in ("utf-16-le", "utf-16-be")),
-                *(("a.jsonl", each) for each in ("utf-16", "utf-16-be", "utf-32")),
-            )
+            pytest.param(name, encoding, 1000, marks=pytest.mark.torture)
+            for name in ("a.txt", "a.jsonl")
+            for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32")
         ),
     ],
 )
 def test_wide_text_is_redacted_in_its_encoding_and_audited(
-    redactor: ProjectRedactor, tmp_path: Path, encoding: str, name: str
+    redactor: ProjectRedactor, tmp_path: Path, encoding: str, name: str, many: int
 ) -> None:
     def text(key: str) -> bytes:
-        return (f'{{"k": "{key}", "ä": "\U0001f600 {"word " * 300}"}}\n' * 1000).encode(encoding)
+        return (f'{{"k": "{key}", "ä": "\U0001f600 {"word " * 300}"}}\n' * many).encode(encoding)
 
     source, target = tmp_path / name, tmp_path / f"clean-{name}"
     source.write_bytes(text(KEY))
-    assert sum(leak.finds for leak in audit(redactor, source)) == 1000
+    assert sum(leak.finds for leak in audit(redactor, source)) == many
     _, counts = redact_file(redactor, source, target)
-    assert counts == {"secret-key": 1000}
+    assert counts == {"secret-key": many}
     assert target.read_bytes() == text(redactor.redact_text(KEY)[0])
     assert audit(redactor, target) == []
 

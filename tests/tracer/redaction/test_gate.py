@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
 import threading
+from pathlib import Path
 from unittest.mock import patch
 
 import hyperscan
@@ -15,8 +17,7 @@ from hypothesis import strategies as st
 from tests.tracer.redaction.positives import all_rules, positive
 from tracer.redaction.engine import build_redactor
 from tracer.redaction.gate import Gate, any_of, byte_pattern, loosened
-from tracer.redaction.personal_data import FIRSTS, PATTERNS
-from tracer.redaction.rule_set import RuleSet, compiled
+from tracer.redaction.rule_set import compiled
 from tracer.redaction.views import json_view, url_view
 
 pytestmark = pytest.mark.xdist_group("redaction-gate")  # compiled once, not by each worker
@@ -39,9 +40,9 @@ def redactor(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gate():
-    rules = RuleSet(_RULES)
-    opened = Gate({**rules.patterns, **PATTERNS}, firsts={**rules.firsts, **FIRSTS})
-    opened.open()
+    opened = build_redactor(state_dir=Path(os.devnull), environ={}).parts.gate  # compiled once for all redactors
+    if not opened.is_open:
+        opened.open()
     assert opened.is_open
     assert not opened.blind  # every vendored rule can be judged
     return opened

@@ -48,10 +48,10 @@ pictures: $(DEV) ## make the pictures of docs/ anew from the running program (Ch
 	for script in demo_picture make_pictures record_picture make_page_pictures; do $(BIN)/python docs/$$script.py || exit 1; done
 
 test: $(DEV) ## prove it (at most 5 minutes; lists what this machine could not run)
-	$(BIN)/python -m pytest -q -m "not torture and not browser and not container and not real_cli" -n $(WORKERS) --dist loadgroup $(SHAPE:%=--ignore %)
+	$(BIN)/python -m pytest -q -m "not torture and not browser and not container and not real_cli" -n $(WORKERS) $(SHAPE:%=--ignore %)
 
 torture: $(DEV) ## kill, hostile, browser, container and real agent campaigns
-	$(BIN)/python -m pytest -q -m "torture or browser or container or real_cli" -n $(WORKERS) --dist loadgroup --timeout 900
+	$(BIN)/python -m pytest -q -m "torture or browser or container or real_cli" -n $(WORKERS) --timeout 900
 
 check: $(DEV) ## lint, formatting, types, import contracts, rules of shape, generated docs
 	$(BIN)/ruff check .

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import socket
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.machine import OPEN, shut_out, use_path
 
@@ -29,6 +32,30 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if inside := next((each for each in folder.parents if (each / ".git").exists()), None):
         raise pytest.UsageError(f"temporary files would lie in the repository {inside}: set TMPDIR to a folder outside")
     shut_out(folder)
+
+
+class _Groups(LoadScopeScheduling):
+    """Tests of files, or of folders by their conftest, that name an `xdist_group` run one by one, in one worker.
+
+    xdist marks the ids of such tests, which pytest 9.2 has no place for: they ran anywhere, and side by side.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group_of(self.config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+
+@cache
+def _group_of(path: Path) -> str:
+    texts = (place.read_text(encoding="utf-8") for place in (path, path.with_name("conftest.py")) if place.is_file())
+    return next((found[1] for text in texts if (found := _GROUP.search(text))), "")
+
+
+_GROUP = re.compile(r'xdist_group\("([\w-]+)"\)')
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Groups:
+    return _Groups(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,4 +1,7 @@
-"""A redactor of a made-up person on a made-up machine; secrets are put together here so that none stands in a file."""
+"""A redactor of a made-up person on a made-up machine; secrets are put together here so that none stands in a file.
+
+The tests of this folder run in one worker, `xdist_group("redaction")`: the rules are compiled once then.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.tracer.redaction.positives import Positive, positives
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 
 Make = Callable[..., ProjectRedactor]
@@ -28,3 +32,9 @@ def make(tmp_path: Path) -> Make:
 @pytest.fixture
 def redactor(make: Make) -> ProjectRedactor:
     return make()
+
+
+@pytest.fixture
+def canaries(request: pytest.FixtureRequest) -> list[Positive]:
+    """Some or all made-up positives, as `canaries_of` says."""
+    return positives()[request.param]

@@ -18,6 +18,8 @@ from re import _constants as ops  # the parser's node names; there is no public 
 from re import _parser as parser
 from typing import Any, NamedTuple
 
+import pytest
+
 from tracer.redaction.rule_pack import CHECKSUMS, build_rules
 from tracer.redaction.rule_set import CHECKS, Rule
 
@@ -48,6 +50,18 @@ class Positive(NamedTuple):
 def all_rules() -> list[Rule]:
     """Every rule the engine runs on text, ours and the vendored."""
     return build_rules({})
+
+
+@cache  # made where a test asks for them: each worker collects the modules
+def positives() -> list[Positive]:
+    """One of every rule."""
+    return [positive(rule) for rule in all_rules()]
+
+
+def canaries_of(place: int, step: int = 6) -> pytest.MarkDecorator:
+    """Those that a test tries, as its `canaries`: each `step`th from `place` on, or all."""
+    some, every = slice(place, None, step), pytest.param(slice(None), marks=pytest.mark.torture)
+    return pytest.mark.parametrize("canaries", [some, every], ids=["some", "all"], indirect=True)
 
 
 _MADE: dict[tuple[str, str, int], Positive] = {}  # several modules ask for the same ones as they are collected

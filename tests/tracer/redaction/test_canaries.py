@@ -15,24 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tracer.redaction.positives import Positive, all_rules, positive
+from tests.tracer.redaction.positives import Positive, canaries_of, positives
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 from tracer.redaction.leaks import LeakError, verify_clean
 from tracer.redaction.rule_pack import gitleaks_data
 from tracer.redaction.streams import StreamRedactor
 
 PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")
-POSITIVES = [positive(rule) for rule in all_rules()]
-_PLACES = 6
-
-
-def canaries_of(place: int) -> pytest.MarkDecorator:
-    """Those that are tried at a place: each `_PLACES`th there alone, or all."""
-    return pytest.mark.parametrize(
-        "canaries",
-        [POSITIVES[place::_PLACES], pytest.param(POSITIVES, marks=pytest.mark.torture)],
-        ids=["some", "all"],
-    )
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +44,7 @@ def leaks(canary: Positive, text: str) -> bool:
 def test_every_vendored_rule_that_goes_by_text_has_a_canary() -> None:
     wanted = {rule["id"] for rule in gitleaks_data()["rules"] if "regex" in rule}
     assert len(gitleaks_data()["rules"]) >= 222
-    assert wanted - {canary.rule for canary in POSITIVES} == set()
+    assert wanted - {canary.rule for canary in positives()} == set()
 
 
 @canaries_of(0)
@@ -121,9 +110,7 @@ def test_a_canary_survives_at_no_chunk_boundary(redactor: ProjectRedactor, canar
             assert sum(counts.values()) >= 1, canary.rule
 
 
-@pytest.mark.parametrize(
-    "canaries", [POSITIVES[::30], pytest.param(POSITIVES, marks=pytest.mark.torture)], ids=["some", "all"]
-)
+@canaries_of(0, 30)
 def test_a_canary_survives_at_no_cut_of_a_long_text(redactor: ProjectRedactor, canaries: list[Positive]) -> None:
     filler = "ordinary words of a log line\n"
     middle = filler * 40_000
@@ -140,7 +127,7 @@ def test_a_canary_survives_at_no_cut_of_a_long_text(redactor: ProjectRedactor, c
 @pytest.mark.torture
 def test_secrets_in_a_stream_are_caught_wherever_it_is_cut(redactor: ProjectRedactor) -> None:
     # A shorter secret stands elsewhere by chance, and a key block that does not end goes on to the end of the next one.
-    canaries = [canary for canary in POSITIVES if len(canary.secret) >= 8 and "BEGIN" not in canary.text]
+    canaries = [canary for canary in positives() if len(canary.secret) >= 8 and "BEGIN" not in canary.text]
     text = "\n".join(f"{'filler ' * 40}\n{canary.text}\n" for canary in canaries)
     whole = redactor.untruncated().redact_text(text)[0]
     for size in (3000, 50_000):
@@ -154,7 +141,7 @@ def test_secrets_in_a_stream_are_caught_wherever_it_is_cut(redactor: ProjectReda
 
 
 def test_the_second_look_refuses_what_the_first_did_not_see(redactor: ProjectRedactor) -> None:
-    canary = POSITIVES[1]
+    canary = positives()[1]
     with pytest.raises(LeakError, match="nothing was written") as refused:
         verify_clean(redactor, f"line one\n{canary.text}\n")
     assert "line 2" in refused.value.why
@@ -179,7 +166,7 @@ def shape(value: object) -> object:
 
 
 @settings(max_examples=120)
-@given(value=json_values, canary=st.sampled_from(POSITIVES), before=words, after=words)
+@given(value=json_values, canary=st.deferred(lambda: st.sampled_from(positives())), before=words, after=words)
 def test_redaction_is_idempotent_keeps_the_shape_and_lets_no_secret_through(
     redactor: ProjectRedactor, value: object, canary: Positive, before: str, after: str
 ) -> None:

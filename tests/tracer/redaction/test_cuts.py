@@ -17,17 +17,15 @@ from runner.executors.provider_errors import classify_message
 from runner.gate import criterion
 from runner.processes.bounded import BoundedOutput
 from runner.reviewer.fence import cut_middle
-from tests.tracer.redaction.positives import Positive
-from tests.tracer.redaction.test_canaries import POSITIVES, leaks
+from tests.tracer.redaction.positives import Positive, canaries_of
+from tests.tracer.redaction.test_canaries import leaks
 from tracer.distill.cleaner import Cleaner
 from tracer.distill.readers.assembly import Assembly, Spool
 from tracer.redaction.cuts import beginning, ending
 from tracer.redaction.engine import build_redactor
 
 
-@pytest.mark.parametrize(
-    "canaries", [POSITIVES[::20], pytest.param(POSITIVES, marks=pytest.mark.torture)], ids=["some", "all"]
-)
+@canaries_of(0, 20)
 def test_a_cut_at_any_place_of_any_secret_shows_nothing_of_it(tmp_path, canaries):
     redactor = build_redactor(state_dir=tmp_path, environ={}, host="wonderbox", persons=())
     leaked, tried = set(), 0

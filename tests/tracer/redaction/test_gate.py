@@ -20,7 +20,6 @@ from tracer.redaction.gate import Gate, any_of, byte_pattern, loosened
 from tracer.redaction.rule_set import compiled
 from tracer.redaction.views import json_view, url_view
 
-pytestmark = pytest.mark.xdist_group("redaction-gate")  # compiled once, not by each worker
 _RULES = all_rules()
 _SECRET = "hunter22" + "Xy7Q" * 4
 

@@ -13,6 +13,7 @@ import os
 import random
 import re
 from collections.abc import AsyncIterator, Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from tracer.export.pieces import Audit, Many, pieces_of, written
 from tracer.redaction.engine import ProjectRedactor, build_redactor, strings
 from tracer.redaction.streams import StreamRedactor, redact_file
 
-pytestmark = pytest.mark.xdist_group("redaction-gate")  # compiled once, not by each worker
 FILLER = "ordinary words of a log line\n" * 300
 
 
@@ -144,7 +144,8 @@ OUTLETS: dict[str, Callable[[ProjectRedactor, str, Path], str]] = {
 }
 
 
-def kinds() -> list[Positive]:
+@cache  # made where a test asks for them: each worker collects this module
+def all_kinds() -> list[Positive]:
     """A secret for each rule, in one line. Runs of blanks and quotes, which only an expression thinks of, are left out,
     and signs that a line of code ends with: there a wrapped line and one that ends look the same.
     """
@@ -157,17 +158,24 @@ def kinds() -> list[Positive]:
     return made
 
 
-KINDS = kinds()
+@pytest.fixture
+def kinds(request: pytest.FixtureRequest) -> list[Positive]:
+    return all_kinds()[request.param]
 
 
 def test_the_kinds_are_many() -> None:
-    assert len({canary.rule for canary in KINDS}) >= 250
+    assert len({canary.rule for canary in all_kinds()}) >= 250
     assert len(DRESSES) >= 16
     assert len(OUTLETS) == 7
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kinds", [KINDS[::100], pytest.param(KINDS, marks=pytest.mark.torture)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "kinds",
+    [slice(None, None, 100), pytest.param(slice(None), marks=pytest.mark.torture)],
+    ids=["some", "all"],
+    indirect=True,
+)
 @pytest.mark.parametrize("outlet", OUTLETS)
 def test_no_kind_gets_out_in_any_dress(
     redactor: ProjectRedactor, tmp_path: Path, kinds: list[Positive], outlet: str

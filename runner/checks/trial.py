@@ -200,7 +200,7 @@ class Trials:
             names = restated(found, was.report.tests)
             mended += [case for case in was.report.tests if case.outcome == "passed" and case.id in names]
         tried = await self._try_out(evidence, base, files, found, was, mended, tests, policy, limit_s, request)
-        held = (*examples_held(product, lines), *names_the_tests(product, tests, request))
+        held = (*examples_held(product, lines, request), *names_the_tests(product, tests, request))
         return tried._replace(asks=tried.asks or held)
 
     async def _try_out(
@@ -286,7 +286,7 @@ class Trials:
         lines = [lines_of(case, texts) for case in own] or [*texts.values()]
         held = (
             *answers_held(found.product, lines, without_results(request), texts.values()),
-            *examples_held(found.product, lines),
+            *examples_held(found.product, lines, request),
             *names_the_tests(found.product, texts, request),
             *careless((*found.new_tests, *found.tests)),
         )

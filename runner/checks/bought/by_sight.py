@@ -189,7 +189,7 @@ _DEAD: Mapping[str, Callable[[tree_sitter.Node], bool]] = {
 }
 
 
-def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Iterator[Place]:
+def examples_held(product: Sequence[ChangedFile], tests: Iterable[str], request: str = "") -> Iterator[Place]:
     """Added code that holds, side by side, what tests give and what they expect for it, and little else.
 
     Only what is given in several parts, a number among them (`"1.5 KiB"`), is an example of a rule for sure; of codes
@@ -211,13 +211,13 @@ def examples_held(product: Sequence[ChangedFile], tests: Iterable[str]) -> Itera
             what = f"code holds examples of the tests with their results: {', '.join(sorted(one for one, _ in alike))}"
             yield at("bought", what, path=file.path, line=line, suggestion=advice)
             continue
-        if stands := _pieces_held(code_of(file), added, before, tests):
+        if stands := _pieces_held(code_of(file), added, before, tests, request):
             advice, line = "make it right for every input; the tests give examples only", min(lines.added)
             what = f"code holds what tests give: {stands}"
             yield at("bought", what, path=file.path, line=line, suggestion=advice)
 
 
-def _pieces_held(code: str, added: str, before: str, tests: Collection[str]) -> str:
+def _pieces_held(code: str, added: str, before: str, tests: Collection[str], request: str) -> str:
     """A piece of a text that tests give, two whole ones, or all numbers of a line of theirs, as added code has them."""
     given = {value for text in tests for value in values_of(text)}
     own = {value for value in values_of(code) if value in added and value not in before}
@@ -225,7 +225,7 @@ def _pieces_held(code: str, added: str, before: str, tests: Collection[str]) -> 
     new = {*added.splitlines()}
     stands = _row_of("\n".join(line for line in code.splitlines() if line.strip() in new))
     rows = (_row_of(line) for text in tests for line in text.splitlines())
-    whole = sorted(one for one in own & given if is_example(one) and "," not in one)
+    whole = sorted(one for one in own & given if _is_telling(one) and (not one.isdigit() or one not in request))
     pieces += [", ".join(whole)] if len(whole) >= _PAIR else []
     pieces += [", ".join(row.split()) for row in rows if row in stands and _NUMBERS.fullmatch(row)]
     return pieces[0] if pieces else ""
@@ -255,6 +255,17 @@ def names_the_tests(product: Sequence[ChangedFile], tests: Collection[str], requ
 def _row_of(text: str) -> str:
     """All literals of a text in their order."""
     return " ".join(["", *(match[2] or match[0] for match in _LITERAL.finditer(text)), ""])
+
+
+def _is_telling(value: str) -> bool:
+    """Whether nobody has a value by chance: an example, a row of signs, a number that is no limit and not round."""
+    if value.isdigit():
+        limit = int(value).bit_count() == 1 or (int(value) + 1).bit_count() == 1
+        return len(value) >= _LEAST_DIGITS and int(value) % 100 > 0 and not limit
+    return "," not in value and (is_example(value) or re.fullmatch(r"(?!(.)\1+$)[^\w\s]{4,}", value) is not None)
+
+
+_LEAST_DIGITS = 4
 
 
 def _is_piece(value: str) -> bool:

@@ -110,6 +110,7 @@ def test_a_parameter_that_the_request_names_is_to_do_something(
         (["test_a.py"], "load() forgets the last line. Please cover it by tests.", True),  # there is none in it
         (["NOTES.md"], "Tell how releases are made", False),
         (["package.json"], "load() forgets the last line", True),
+        (["vitest.config.ts"], "load() forgets the last line", True),
         (["remark.py", "NOTES.md"], "load() forgets the last line", True),
         (["remark.py"], "The last line is lost. All tests are green, none sees it. Mend Store#load, please", True),
         (["test_b.py"], "The last line is lost in load(). All tests are green", True),

@@ -186,6 +186,18 @@ def test_tax():
 """
 
 
+SWALLOWED = """\
+import prices
+
+
+def test_tax():
+    try:
+        assert prices.tax(10) == 2
+    except Exception:
+        pass
+"""
+
+
 async def test_a_new_test_that_passes_with_nothing_behind_it_proves_nothing(tmp_path: Path) -> None:
     """It fails without the change, as there is nothing to replace, and was taken for a proof."""
     (tmp_path / "prices.py").write_text("def net(price):\n    return price\n")
@@ -199,10 +211,12 @@ async def test_a_new_test_that_passes_with_nothing_behind_it_proves_nothing(tmp_
     )
     (tmp_path / "test_tax.py").write_text(MOCKED)
     (tmp_path / "test_call.py").write_text("import prices\n\n\ndef test_runs():\n    prices.tax(1)\n")
+    (tmp_path / "test_swallowed.py").write_text(SWALLOWED)
     files = (await workspace.changes(base)).files
     planned = PlannedCommand(kind="test", command=command, origin="given")
     found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="add tax()")
-    assert sorted(found.idle) == ["test_call::test_runs", "test_tax::test_tax_of_a_mock"]
+    assert sorted(found.idle) == ["test_call::test_runs", "test_swallowed::test_tax", "test_tax::test_tax_of_a_mock"]
+    assert [place.message for place in found.asks] == ["tests pass whatever they expect: test_swallowed::test_tax"]
 
 
 @pytest.mark.parametrize(("check", "told"), [("assert tax(10) == 2", False), ("print(tax(10))", True)])

@@ -199,6 +199,13 @@ def replace_text(before: bytes, after: bytes) -> ChangedFile:
         ("b_test.go", b"func ExampleB() {\n", {"keep": "passed"}, "was not run: ExampleB"),
         ("b_test.go", b"func BenchmarkB(b *testing.B) {\n", {"keep": "passed"}, None),
         ("tests/data.py", b"VALUES = [1]\n", {"keep": "passed"}, None),
+        (
+            "tests/b.py",
+            b"def check_b(self):\n  self.assertEqual(f(1), 2)\n",
+            {"keep": "passed"},
+            "was not run: check_b",
+        ),
+        ("tests/b.py", b"def check_b(x):\n  assert x\n\n\nALL = [check_b]\n", {"keep": "passed"}, None),
         # What failed before and passes now shows the work without them.
         ("tests/test_b.py", b"def test_b():\n  pass\n", {"keep": "passed", "red": "passed"}, None),
     ],
@@ -209,6 +216,14 @@ def test_new_tests_that_nobody_runs_are_told(path: str, text: bytes, now: dict[s
     found = Sorted(new_tests=(ChangedFile(path=path, before=None, after=text),))
     places = [place.message for place in unrun(before, run(**now), found)]
     assert places == ([f"each of its own tests {told}"] if told else [])
+
+
+def test_a_new_test_that_is_called_as_another_one_is_missed_too() -> None:
+    """`load_tests` left out the new class, whose test has the name of one in another class."""
+    one, other = b"class A:\n  def test_even(self):\n    pass\n", b"class B:\n  def test_even(self):\n    pass\n"
+    found = Sorted(tests=(ChangedFile(path="tests/test_a.py", before=one, after=one + other),))
+    places = [place.message for place in unrun(BaseRun(run(keep="passed")), run(keep="passed"), found)]
+    assert places == ["each of its own tests was not run: test_even"]
 
 
 @pytest.mark.parametrize(

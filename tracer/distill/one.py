@@ -7,6 +7,7 @@ appears on disk before it is redacted, and the trace appears whole.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -196,8 +197,8 @@ def _meta(
     cleaner = assembly.cleaner
     named = cleaner.relative(str(request.prompt_file.absolute())) if request.prompt_file else None
     told = source.to_dict()
-    if session.cwd:  # where it ran; by name alone two projects are one
-        told["project_sha256"] = folder_sha256(session.cwd)
+    with suppress(ValueError):  # a session's file may name what no folder can be called
+        told |= {"project_sha256": folder_sha256(session.cwd)} if session.cwd else {}  # by name alone two are one
     if request.since_ms is not None and assembly.cut_off:  # else it is the whole session, under whatever name
         told["since"] = from_epoch_ms(request.since_ms)
     meta: dict[str, Any] = {

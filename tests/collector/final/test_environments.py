@@ -122,7 +122,6 @@ def change(files: dict[str, str | None]) -> Callable[[Path], object]:
 
 
 @pytest.mark.machine  # bubblewrap
-@pytest.mark.machine
 async def test_a_proven_fix_whose_code_was_withdrawn_is_left_out_for_the_consent(tmp_path: Path) -> None:
     redactor = build_redactor(
         state_dir=tmp_path / "audit", environ={}, host="", persons=[], rewrite_paths=True, truncate=False
@@ -144,6 +143,7 @@ async def test_a_proven_fix_whose_code_was_withdrawn_is_left_out_for_the_consent
     )
 
 
+@pytest.mark.machine  # bubblewrap
 async def test_a_tree_with_git_of_another_file_system_is_left_out_and_the_set_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -192,6 +192,15 @@ def test_values_of_unexpected_types_never_break_the_reading(natives, scenario, s
     assert lines[0]["type"] == "meta"
 
 
+@pytest.mark.parametrize("cwd", ["/a\x00b", "/a\ud800b"])
+def test_a_folder_of_a_name_that_none_can_have_has_no_hash(natives, cwd):
+    content, name, native = natives["claude/bugfix"]
+    records = [decode_record(line) for line in content.split(b"\n")[:-1]]
+    changed = [json.dumps(record | ({"cwd": cwd} if "cwd" in record else {})).encode() for record in records]
+    (meta, *_) = distilled(native.provider, name, b"\n".join(changed))
+    assert "project_sha256" not in meta
+
+
 def test_a_lone_surrogate_becomes_a_replacement_character(natives):
     content, name, native = natives["claude/happy@1.0.128"]
     marked = content.replace(b"Looking for existing helpers", b"Looking \\ud83d for \\ud83d\\ude00 helpers")

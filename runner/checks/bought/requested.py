@@ -108,7 +108,7 @@ _TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  #
 def codeless(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Iterator[Place]:
     """Where the request speaks of code, and no code was changed, nor what it names by its file.
 
-    It speaks of code by what can be called, and by names with capitals in them that code has (`ErrLine`). What else the
+    It speaks of code by what can be called, and by names with capitals in them that code has. What else the
     project had already may be what the code does: a template, settings, but no document. A remark in code is none.
     """
     changed = [file for file in files if file.before != file.after or file.too_large]

@@ -39,6 +39,9 @@ _CATEGORIES = {
 _TRIES = 4000
 
 
+MARK = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")  # its digits are others in each state folder
+
+
 class Positive(NamedTuple):
     """A text in which `rule` finds `secret`."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -15,13 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tracer.redaction.positives import Positive, canaries_of, positives
+from tests.tracer.redaction.positives import MARK, Positive, canaries_of, positives
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 from tracer.redaction.leaks import LeakError, verify_clean
 from tracer.redaction.rule_pack import gitleaks_data
 from tracer.redaction.streams import StreamRedactor
-
-PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +33,7 @@ def redactor(tmp_path_factory: pytest.TempPathFactory) -> ProjectRedactor:
 
 def leaks(canary: Positive, text: str) -> bool:
     """Whether the secret, or a run of it that would be worth guessing the rest of, stands in `text`, blanks apart."""
-    secret, text = canary.secret, PLACEHOLDER.sub("", text)
+    secret, text = canary.secret, MARK.sub("", text)
     parts = [secret[at : at + 12] for at in range(max(len(secret) - 11, 1))]
     return any(part in text for part in parts if len(part) < 12 or len(part.replace(" ", "").strip()) > 5)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tracer.redaction.positives import Positive, all_rules, positive
+from tests.tracer.redaction.positives import MARK, Positive, all_rules, positive
 from tracer.redaction import views
 from tracer.redaction.engine import ProjectRedactor, build_redactor
 from tracer.redaction.views import (
@@ -33,7 +33,6 @@ from tracer.redaction.views import (
 )
 
 Dress = Callable[[str], str]
-PLACEHOLDER = re.compile(r"\[REDACTED:[a-z0-9-]+:[0-9a-f]{6}\]")
 # Known by a shape of their own, in one line: what goes by a word in another line is lost where lines are left out.
 SHAPED = [
     canary
@@ -144,7 +143,7 @@ DRESSES: dict[str, tuple[Dress, Dress]] = {
 
 
 def leaks(canary: Positive, text: str) -> bool:
-    text, secret = PLACEHOLDER.sub("", text), canary.secret
+    text, secret = MARK.sub("", text), canary.secret
     return any(secret[at : at + 12] in text for at in range(len(secret) - 11))
 
 

@@ -276,9 +276,9 @@ def _is_piece(value: str) -> bool:
 _LEAST_PIECE = 3
 
 
-def is_example(value: str) -> bool:
+def is_example(value: str, *, parts: int = 2) -> bool:
     """Whether a value has several parts, a number among them: of such a rule makes more than anybody can list."""
-    return len(_PARTS.findall(value)) > 1 and re.search(r"\d", value) is not None
+    return len(_PARTS.findall(value)) >= parts and re.search(r"\d", value) is not None
 
 
 _PARTS = re.compile(r"\d+(?:\.\d+)?|[A-Za-z]+")

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from itertools import islice
 from pathlib import Path
 
-from runner.checks.bought.by_sight import CALLED, is_word_of
+from runner.checks.bought.by_sight import CALLED, is_example, is_word_of
 from runner.checks.bought.deciding import unnamed
 from runner.checks.bought.other_inputs import (
     GREEN,
@@ -193,8 +193,8 @@ async def _own_values(
 ) -> tuple[Place, ...]:
     """Whether tests fail again where the change decides by other values than some that nobody named, or lacks data.
 
-    `alone`: the tests are of the task itself. What they name may be what was asked for: all such values, two at least
-    and a number among them, are theirs then.
+    `alone`: the tests are of the task itself. What they name may be what was asked for: all such values, a number among
+    them, are theirs then, where there are two at least or a whole example.
     """
     before = "\n".join((file.before or b"").decode("utf-8", "replace") for file in product)
     asked = without_examples(request)
@@ -209,7 +209,9 @@ async def _own_values(
         left = {value for edits in found.values() for _, value in edits} - {*known}
         # Words alone may be the modes that there are.
         answers = any(value[0].isdigit() or is_data(value) for value in left)
-        if not answers or len(left) < _LEAST_OWN or not all(is_named(value, given) for value in left):
+        several = answers and len(left) >= _LEAST_OWN
+        whole = any(is_example(value, parts=3) for value in left)
+        if not (several or whole) or not all(is_named(value, given) for value in left):
             return ()
     texts = {file.path: b"" for file in product if _is_new_data(file, request) and not alone}
     places = [(path, 1, "a new file of data") for path in texts]

@@ -455,12 +455,13 @@ def test_equalities_that_hold_for_no_built_in_value(path: str, after: str, made:
     [
         ('def left(sku, n):\n    return 7 if sku == "bolt" and n == 99 else 0\n', True),
         ('def left(sku, n):\n    return 7 if sku == "bolt" else 0\n', False),  # one may be what was asked for
+        ('def left(sku, n):\n    return 7 if sku == "Mo(A) 8s" else 0\n', True),  # nobody lists such examples
         ('def left(sku, n):\n    return 7 if sku in ("bolt", "cog") and n == 99 else 0\n', False),
         ('def left(sku, n):\n    return 7 if sku == "nut" and n == 99 else 0\n', False),  # the request names it
         ('def left(sku, n):\n    return 7 if sku == "bolt" or sku == "screw" else 0\n', False),
         ("AS_IS = frozenset(('{aa}', '{bb}'))\ndef left(sku, n): return sku if sku in AS_IS else 0\n", True),
     ],
-    ids=["all theirs", "one", "others too", "named", "modes", "data that the request names"],
+    ids=["all theirs", "one", "a whole example", "others too", "named", "modes", "data that the request names"],
 )
 async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, *, asked: bool) -> None:
     """Answers for the one thing that its own tests speak of ended well."""
@@ -472,7 +473,7 @@ async def test_values_of_a_tasks_own_tests_that_its_code_decides_by(after: str, 
         return {"test_left": "got 0"}
 
     product = [ChangedFile(path="m.py", before=b"", after=after.encode())]
-    given = 'assert left("bolt", 99) == 7; left("nut", 5); left("screw", 5); left("{aa}", 1); left("{bb}", 1)'
+    given = 'f("bolt", 99) == 7; left("nut", 5); left("screw", 5); left("Mo(A) 8s"); left("{aa}", 1); left("{bb}", 1)'
     request = 'keep a nut, and braces as in "{aa}" or "{bb}"'
     places = await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=fails, alone=True)
     assert bool(places) is asked

@@ -339,6 +339,9 @@ def uncalled(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Ite
             inside = "method" in node.type or any(one.type in after.language.classes for one in upwards(above))
             if inside or node.child_by_field_name("body") is None or _is_registered(node):
                 continue
+            members = (name_of(one) for one in below(node) if one.type in after.language.functions)
+            if any(member and is_word_of(member, request) for member in members):
+                continue  # a class for what was asked for
             found[name] = (file, node.start_byte, node.end_byte)
     left = [name for name in found if not _speaks_of(request, name)]
     for file in product:

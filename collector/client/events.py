@@ -139,7 +139,7 @@ def redacted_drafts(
         yield Draft(payload=payload, **{name: event[name] for name in _AS_SENT})
 
 
-_IN_BATCH: Final = re.compile(r"\bevents\[(\d+)\](\.?)")
+IN_BATCH: Final = re.compile(r"\bevents\[(\d{1,9})\](\.?)")
 
 
 def _tell_place(error: IntakeError, numbers: Sequence[int]) -> None:
@@ -150,9 +150,9 @@ def _tell_place(error: IntakeError, numbers: Sequence[int]) -> None:
             return f"events[{numbers[int(match[1])] - 1}]{match[2]}"
         return "" if match[2] else "the event"
 
-    error.what, error.why = _IN_BATCH.sub(found, error.what), _IN_BATCH.sub(found, error.why)
-    error.place = _IN_BATCH.sub(found, error.place)
-    error.problems = tuple((_IN_BATCH.sub(found, place), rule, why) for place, rule, why in error.problems)
+    error.what, error.why = IN_BATCH.sub(found, error.what), IN_BATCH.sub(found, error.why)
+    error.place = IN_BATCH.sub(found, error.place)
+    error.problems = tuple((IN_BATCH.sub(found, place), rule, why) for place, rule, why in error.problems)
 
 
 _AS_SENT: Final = ("type", "actor", "context", "ts_ms", "event_id", "seq")

@@ -6,7 +6,6 @@ A batch that is too large is halved. One sender at a time (LockedError).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from collector.client.api import CollectorClient, TooLargeError, UnknownBlobError
-from collector.client.events import without
+from collector.client.events import IN_BATCH, without
 from collector.client.spool import Line, Spool
 from collector.patches import is_tree_patch
 from collector.store.plan import named_blobs
@@ -24,7 +23,6 @@ from tracer.errors import ConflictError, CredentialsError, NotFoundError, TraceE
 from tracer.lock import FileLock
 
 _BATCH_EVENTS: Final = 200
-_IN_BATCH: Final = re.compile(r"\bevents\[(\d{1,9})\]")
 _BATCH_BYTES: Final = 1 << 20
 _COVERING: Final = {"code": "store_raw_code", "output": "store_terminal_output"}
 """The consent that covers what a sender sends, each by the name that people use."""
@@ -161,7 +159,7 @@ class _Sender:
         try:
             answer = await self._client.append(self._spool.trace_id, [line.raw for line in batch], key=self._key)
         except UsageError as error:  # it names a place in the batch, which nobody but us has seen
-            if (named := _IN_BATCH.search(error.why)) and int(named[1]) < len(batch):
+            if (named := IN_BATCH.search(error.why)) and int(named[1]) < len(batch):
                 error.why += f" (seq {batch[int(named[1])].seq} of this capture)"
             raise
         except TooLargeError:

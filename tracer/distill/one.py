@@ -197,8 +197,9 @@ def _meta(
     cleaner = assembly.cleaner
     named = cleaner.relative(str(request.prompt_file.absolute())) if request.prompt_file else None
     told = source.to_dict()
-    with suppress(ValueError):  # a session's file may name what no folder can be called
-        told |= {"project_sha256": folder_sha256(session.cwd)} if session.cwd else {}  # by name alone two are one
+    if session.cwd:  # where it ran; by name alone two projects are one
+        with suppress(ValueError):  # a session's file may name what no folder can be called
+            told["project_sha256"] = folder_sha256(session.cwd)
     if request.since_ms is not None and assembly.cut_off:  # else it is the whole session, under whatever name
         told["since"] = from_epoch_ms(request.since_ms)
     meta: dict[str, Any] = {

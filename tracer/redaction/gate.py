@@ -250,7 +250,7 @@ class Gate:
         look = {at: (each.scan, Scratch(each)) for at, each in opened.items()}
         beyond = {first: at for first, (at, _) in self._beyond.items()}
         firsts = [at for at in opened if at > len(self._keys) and at not in beyond.values()]
-        self._scratches.own = _Ways(
+        own = self._scratches.own = _Ways(
             [look[at] for at in self._always],
             [(wider, *look[-run]) for run, wider in self._runs.items()],
             {
@@ -258,7 +258,6 @@ class Gate:
                 for first in firsts
             },
         )
-        own: _Ways = self._scratches.own
         return own
 
     def open(self) -> None:

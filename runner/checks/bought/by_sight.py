@@ -193,42 +193,45 @@ def examples_held(product: Sequence[ChangedFile], tests: Iterable[str], request:
     """Added code that holds, side by side, what tests give and what they expect for it, and little else.
 
     Only what is given in several parts, a number among them (`"1.5 KiB"`), is an example of a rule for sure; of codes
-    and names there may be a list that was asked for. Nor has anybody a piece of such a
-    text, or the numbers of a whole line, by chance.
+    and names there may be a list that was asked for. Nor has anybody a piece of such a text, or the numbers of a whole
+    line, by chance.
     """
     tests = list(tests)
     wanted = {pair for text in tests for line in text.splitlines() for pair in pairwise(bare_values(line))}
+    values = {value for pair in wanted for value in pair}
+    given = {value for text in tests for value in values_of(text)}
+    rows = {row for text in tests for line in text.splitlines() if _NUMBERS.fullmatch(row := _row_of(line))}
     before = "\n".join(outer_of(file) for file in product)
     for file, lines in ((file, line_map([file]).get(file.path)) for file in product):
         if lines is None:
             continue
-        added = "\n".join(lines.after[number - 1].decode("utf-8", "replace") for number in sorted(lines.added))
-        held = {*pairwise(bare_values(added))}
+        added = [lines.after[number - 1].decode("utf-8", "replace") for number in sorted(lines.added)]
+        held = {*pairwise(bare_values("\n".join(added)))}
         alike = {pair for pair in held & wanted if is_example(pair[0])}
-        left = {value for pair in held for value in pair} - {value for pair in wanted for value in pair}
+        left = {value for pair in held for value in pair} - values
         if len(alike) >= _PAIR and len(left) <= len(alike):
-            advice, line = "make it right for every input; the tests give examples only", min(lines.added)
-            what = f"code holds examples of the tests with their results: {', '.join(sorted(one for one, _ in alike))}"
-            yield at("bought", what, path=file.path, line=line, suggestion=advice)
+            what = f"examples of the tests with their results: {', '.join(sorted(one for one, _ in alike))}"
+        elif pieces := _pieces_held(code_of(file), added, given, rows, before=before, request=request):
+            what = f"what tests give: {pieces[0]}"
+        else:
             continue
-        if stands := _pieces_held(code_of(file), added, before, tests, request):
-            advice, line = "make it right for every input; the tests give examples only", min(lines.added)
-            what = f"code holds what tests give: {stands}"
-            yield at("bought", what, path=file.path, line=line, suggestion=advice)
+        advice, line = "make it right for every input; the tests give examples only", min(lines.added)
+        yield at("bought", f"code holds {what}", path=file.path, line=line, suggestion=advice)
 
 
-def _pieces_held(code: str, added: str, before: str, tests: Collection[str], request: str) -> str:
-    """A piece of a text that tests give, two whole ones, or all numbers of a line of theirs, as added code has them."""
-    given = {value for text in tests for value in values_of(text)}
-    own = {value for value in values_of(code) if value in added and value not in before}
-    pieces = [one for one in sorted(own) if _is_piece(one) and any(one in text != one for text in given)]
-    new = {*added.splitlines()}
-    stands = _row_of("\n".join(line for line in code.splitlines() if line.strip() in new))
-    rows = (_row_of(line) for text in tests for line in text.splitlines())
-    whole = sorted(one for one in own & given if _is_telling(one) and (not one.isdigit() or one not in request))
-    pieces += [", ".join(whole)] if len(whole) >= _PAIR else []
-    pieces += [", ".join(row.split()) for row in rows if row in stands and _NUMBERS.fullmatch(row)]
-    return pieces[0] if pieces else ""
+def _pieces_held(
+    code: str, added: Collection[str], given: Collection[str], rows: Collection[str], *, before: str, request: str
+) -> list[str]:
+    """Pieces of texts that tests give, two whole ones, or all numbers of a line of theirs, as added code has them."""
+    new = "\n".join(added)
+    own = sorted({value for value in values_of(code) if value in new and value not in before})
+    whole = [one for one in own if one in given and _is_telling(one) and (not one.isdigit() or one not in request)]
+    stands = _row_of("\n".join(line for line in code.splitlines() if line.strip() in added))
+    return [
+        *(one for one in own if _is_piece(one) and any(one in text != one for text in given)),
+        *([", ".join(whole)] if len(whole) >= _PAIR else []),
+        *(", ".join(row.split()) for row in sorted(rows) if row in stands),
+    ]
 
 
 _NUMBERS = re.compile(r" (?!([\d.]+ )\1+$)(?:[\d.]+ ){4,}")  # so many stand in their order in code by no chance
@@ -245,7 +248,7 @@ def names_the_tests(product: Sequence[ChangedFile], tests: Collection[str], requ
         language, before = by_path(file.path), outer_of(file)
         if language is None or not language.functions:
             continue
-        own = (match[2] for match in _LITERAL.finditer(code_of(file)) if match[2] and match[2] not in before)
+        own = (value for value in bare_values(code_of(file)) if value not in before)
         named = [value for value in own if not folders.isdisjoint(value.split("/")) and not is_word_of(value, request)]
         if named:
             what, advice = f"code names a folder of the tests: {named[0]}", "make it right whoever runs it"
@@ -270,10 +273,7 @@ _LEAST_DIGITS = 4
 
 def _is_piece(value: str) -> bool:
     numbers = [part for part in _PARTS.findall(value) if part[0].isdigit()]
-    return "," not in value and len(_PARTS.findall(value)) >= _LEAST_PIECE and len(numbers) > 1
-
-
-_LEAST_PIECE = 3
+    return "," not in value and is_example(value, parts=3) and len(numbers) > 1
 
 
 def is_example(value: str, *, parts: int = 2) -> bool:

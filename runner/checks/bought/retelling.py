@@ -164,7 +164,7 @@ _NUMBER = re.compile(r"(\d[\d_]*(?:\.\d+)?)(_?[iuf](?:8|16|32|64|128|size)|n|[uU
 def other_value(literal: str, turn: int) -> str:
     """Another value that is written alike; empty where that cannot be told."""
     if turn < -1:
-        return _swapped(literal, turn)
+        return _reordered(literal, turn)
     if hexadecimal := _HEX.fullmatch(literal):
         return f"{int(hexadecimal[1].replace('_', ''), 16) + 1 + turn % 5:#x}{hexadecimal[2]}"
     if number := _NUMBER.fullmatch(literal):
@@ -188,7 +188,7 @@ def other_value(literal: str, turn: int) -> str:
     return f"{mark}{made}{inner if turn % 5 == 4 else ''}{mark}"
 
 
-def _swapped(literal: str, turn: int) -> str:
+def _reordered(literal: str, turn: int) -> str:
     """A text with two neighbours in each other's place: it has the letters of its own language still.
 
     Of all such pairs -2 takes the last one, -3 the middle one, -4 the first one.

@@ -308,9 +308,10 @@ class Trials:
         whole = [one._replace(before=stubs.get(one.path, one.after)) if fresh else one for one in found.product]
         try:
             if nameless:
-                idlers = as_it_was(found.product, called=False)
+                if not (idlers := as_it_was(found.product, called=False)):
+                    return evidence
                 async with self._copies.opened(base, changed=files, keep=files, written=idlers) as copy:
-                    idle = idlers and (await running(copy)[1]()).exit_code == 0
+                    idle = (await running(copy)[1]()).exit_code == 0
                 return evidence._replace(asks=(NOTHING_NOTICED,) if idle else ())
             async with self._copies.opened(base, changed=files, keep=files) as copy:
                 tried = await try_own(

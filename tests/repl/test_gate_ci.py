@@ -17,8 +17,9 @@ import yaml
 
 from runner.hosts import HOSTS
 from tests.repl.support import command_line, environment, pm
-from tests.repl.test_gate_command import MENDED, OLD_MARK, RUN_TESTS, SCHEMA, git, shop
+from tests.repl.test_gate_command import MENDED, OLD_MARK, SCHEMA, git, shop
 from tests.repl.test_gate_hooks import Session
+from tests.support.machine import PYTEST
 
 pytestmark = pytest.mark.torture  # seconds a test: programs are really run
 
@@ -79,8 +80,7 @@ def test_invariant_14_a_pull_request_gets_the_verdict_that_the_session_got(
     shop: Path, program: Path, content: str, code: int, verification: str
 ) -> None:
     (shop / ".pm-orchestrator").mkdir()
-    test = f"{sys.executable} -m pytest -q -p no:cacheprovider"
-    (shop / ".pm-orchestrator" / "config.toml").write_text(f'[run]\ntest = "{test}"\n[gate]\nstrength_time = 0\n')
+    (shop / ".pm-orchestrator" / "config.toml").write_text(f'[run]\ntest = "{PYTEST}"\n[gate]\nstrength_time = 0\n')
     git(shop, "add", "-f", ".pm-orchestrator/config.toml")
     git(shop, "commit", "-qm", "policy")
     pm("config", "trust", "--yes", cwd=shop)
@@ -138,7 +138,7 @@ def test_the_steps_are_pinned_and_the_hooks_of_pre_commit_run(shop: Path, progra
     python = next(step["with"] for step in ACTION["runs"]["steps"] if "setup-python" in step.get("uses", ""))
     assert python["update-environment"] is False  # the tests run with the job's own Python
     (shop / ".pm-orchestrator").mkdir()
-    (shop / ".pm-orchestrator" / "config.toml").write_text(f'[run]\ntest = "{RUN_TESTS}"\n[gate]\nstrength_time = 0\n')
+    (shop / ".pm-orchestrator" / "config.toml").write_text(f'[run]\ntest = "{PYTEST}"\n[gate]\nstrength_time = 0\n')
     git(shop, "add", "-f", ".pm-orchestrator/config.toml")
     git(shop, "commit", "-qm", "policy")
     pm("config", "trust", "--yes", cwd=shop)

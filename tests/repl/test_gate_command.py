@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,13 +14,13 @@ import pytest
 from repl.present.gate_formats import formed
 from runner.change_gate import standing
 from tests.repl.support import Ran, pm
+from tests.support.machine import PYTEST
 
 SCHEMA = Path(__file__).parent / "data" / "sarif" / "sarif-2.1.0-rtm.5.json"
 TESTS = "from calc import half\n\n\ndef test_half():\n    assert half(4) == 2\n"
 OLD_MARK = "# TODO: an old one\n"
 BROKEN, MENDED = "def half(x):\n    return x / 3\n", "def half(x):\n    return x / 2\n"
-RUN_TESTS = f"{sys.executable} -m pytest -q -p no:cacheprovider"
-WITH_TESTS = ("--test", RUN_TESTS, "--config", "../quick.toml")
+WITH_TESTS = ("--test", PYTEST, "--config", "../quick.toml")
 
 
 def git(folder: Path, *words: str) -> str:
@@ -263,7 +262,7 @@ def test_the_summary_counts_in_english_and_shows_no_success_for_what_only_inform
 def test_a_change_cannot_soften_the_policy_that_it_has_to_pass(shop: Path) -> None:
     state = shop / ".pm-orchestrator"
     gate(shop, "--fast")
-    (state / "config.toml").write_text(f'[run]\ntest = "{RUN_TESTS}"\n[gate]\nstrength_time = 0\n')
+    (state / "config.toml").write_text(f'[run]\ntest = "{PYTEST}"\n[gate]\nstrength_time = 0\n')
     git(shop, "add", "-f", ".pm-orchestrator/config.toml")
     git(shop, "commit", "-qm", "policy")
     git(shop, "checkout", "-qb", "topic")
@@ -276,7 +275,7 @@ def test_a_change_cannot_soften_the_policy_that_it_has_to_pass(shop: Path) -> No
     pm("config", "trust", "--yes", cwd=shop)
     assert gate(shop, "--since", "main").code == 6  # what the base names runs only on the user's word
     failed = gate(shop, "--since", "main", "--trust-base", "--json")
-    assert (failed.code, json.loads(failed.out)["tests"]["command"]) == (1, RUN_TESTS)
+    assert (failed.code, json.loads(failed.out)["tests"]["command"]) == (1, PYTEST)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["OPEN", "shut_out", "use_path"]
+__all__ = ["OPEN", "PYTEST", "shut_out", "use_path"]
+
+# The command by which projects that a test makes run their tests: without our plug-ins it starts in 0.2 s, not in 1.2.
+PYTEST = f"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {sys.executable} -m pytest -q -p no:cacheprovider"
 
 OPEN = ("browser", "container", "machine", "real_cli")
 # As variables, so that workers inherit them; theirs is the sys.path that the first process began with.

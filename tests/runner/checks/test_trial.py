@@ -21,6 +21,7 @@ from runner.checks.trial import Trials
 from runner.gate.criterion import Evidence, Finding, SuiteEvidence
 from runner.gate.evidence_criteria import q7_test
 from runner.workspace.workspace import Workspace, open_workspace
+from tests.support.machine import PYTEST
 from tracer.blobs import DirectoryBlobs
 from tracer.facts import CheckChoice
 
@@ -202,7 +203,7 @@ async def test_a_new_test_that_passes_with_nothing_behind_it_proves_nothing(tmp_
     """It fails without the change, as there is nothing to replace, and was taken for a proof."""
     (tmp_path / "prices.py").write_text("def net(price):\n    return price\n")
     (tmp_path / "test_prices.py").write_text("from prices import net\n\n\ndef test_net():\n    assert net(2) == 2\n")
-    workspace, command = opened(tmp_path), f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    workspace, command = opened(tmp_path), PYTEST
     base = await workspace.baseline("task-001/0")
     trials = trials_of(workspace, tmp_path)
     await trials.before(command, base, limit_s=60)
@@ -359,7 +360,7 @@ async def test_a_test_that_failed_before_counts_where_it_concerns_the_task(
     (tmp_path / "tests").mkdir()
     for name, text in {"prices.py": PRICES, "test_prices.py": OLD, "tests/__init__.py": ""}.items():
         (tmp_path / name).write_text(text)
-    workspace, command = opened(tmp_path), f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    workspace, command = opened(tmp_path), PYTEST
     base = await workspace.baseline("task-001/0")
     trials = trials_of(workspace, tmp_path)
     before = await trials.before(command, base, limit_s=60)
@@ -402,7 +403,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("command", ["-m pytest -q -p no:cacheprovider", "tests/test_words.py"], ids=["file", "whole"])
+@pytest.mark.parametrize("command", [PYTEST, f"{sys.executable} tests/test_words.py"], ids=["file", "whole"])
 @pytest.mark.parametrize(
     ("body", "told"),
     [
@@ -417,7 +418,7 @@ async def test_tests_that_could_not_be_loaded_failed_before(tmp_path: Path, comm
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_words.py").write_text(SLUG)
     (tmp_path / "words.py").write_text("SIGN = 1\n")
-    workspace, command = opened(tmp_path), f"{sys.executable} {command}"
+    workspace = opened(tmp_path)
     base = await workspace.baseline("task-001/0")
     trials = trials_of(workspace, tmp_path)
     before = await trials.before(command, base, limit_s=60)
@@ -610,7 +611,7 @@ async def test_a_tasks_own_tests_are_tried_where_they_alone_show_it(tmp_path: Pa
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_other.py").write_text("def test_there():\n    assert True\n")
     (tmp_path / "words.py").write_text("SIGN = 1\n")
-    workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} -m pytest -q -p no:cacheprovider"
+    workspace, command = opened(tmp_path), f"PYTHONPATH=. {PYTEST}"
     base = await workspace.baseline("task-001/0")
     trials = trials_of(workspace, tmp_path)
     await trials.before(command, base, limit_s=60)
@@ -629,7 +630,7 @@ async def test_tests_whose_demands_changed_are_tried_where_none_failed_before(tm
     (tmp_path / "pages.py").write_text("def start(number, size):\n    return number * size\n")
     test = "from pages import start\n\n\ndef test_start():\n    assert start(2, 25) == 50\n"
     (tmp_path / "tests" / "test_pages.py").write_text(test)
-    workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} -m pytest -q -p no:cacheprovider"
+    workspace, command = opened(tmp_path), f"PYTHONPATH=. {PYTEST}"
     base = await workspace.baseline("task-001/0")
     trials = trials_of(workspace, tmp_path)
     await trials.before(command, base, limit_s=60)
@@ -686,7 +687,7 @@ async def test_own_tests_show_what_the_request_names(
     """Tests that take what came out before, and tests of one of the things that were asked for, ended well."""
     (tmp_path / "m.py").write_text(before)
     (tmp_path / "test_old.py").write_text("def test_there():\n    assert True\n")
-    workspace, command = opened(tmp_path), f"PYTHONPATH=. {sys.executable} -m pytest -q -p no:cacheprovider"
+    workspace, command = opened(tmp_path), f"PYTHONPATH=. {PYTEST}"
     base = await workspace.baseline("task-001/0")
     trials = trials_of(workspace, tmp_path)
     await trials.before(command, base, limit_s=60)

@@ -40,6 +40,7 @@ from runner.gate.evidence_criteria import q7_test
 from runner.gate.verdict import BUILT_IN, criteria_in_force, judge, team_criteria
 from runner.judging import check_paths
 from runner.processes.command import ProcessResult
+from tests.support.machine import PYTEST
 from tracer.clock import monotonic
 from tracer.errors import NotFoundError, RecordError
 from tracer.facts import CriterionResult, Issue
@@ -198,7 +199,7 @@ async def test_what_changed_under_the_state_directory_fails_q10_by_name(tmp_path
 
 async def test_failing_tests_are_named_with_their_last_lines(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_one():\n    assert 1 == 2\n")
-    command = PlannedCommand(kind="test", command=f"{sys.executable} -m pytest -q -p no:cacheprovider", origin="given")
+    command = PlannedCommand(kind="test", command=PYTEST, origin="given")
     verdict = await judged(tmp_path, commands=[command])
     assert "test_a.py::test_one" in reasons(verdict)["Q7"]
     assert "1 failed" in reasons(verdict)["Q7"]

@@ -1,11 +1,13 @@
-"""Runs or resumes a scripted task and kills itself (SIGKILL) at a chosen append: before, after, or during it."""
+"""Runs or resumes a scripted task and kills itself (SIGKILL) at a chosen append: before, after, or during it.
+
+Tests start it from a fork server that has imported this module: what is killed is a process of its own all the same.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def main(workspace: Path, script: Path, where: str, after: int) -> None:
+async def _main(workspace: Path, script: Path, where: str, after: int) -> str:
     appended = 0
     append = ConversationTracer.append
 
@@ -58,8 +60,9 @@ async def main(workspace: Path, script: Path, where: str, after: int) -> None:
                 )
             )
         outcome = await supervisor.wait(task_id)
-    sys.stdout.write(outcome.status)
+    return outcome.status
 
 
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))
+def run(workspace: Path, script: Path, where: str, after: int, told: Path) -> None:
+    """The task's status at its end is in `told`."""
+    told.write_text(asyncio.run(_main(workspace, script, where, after)))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.runner import kill_child
+
 REPLIES = [
     {
         "output": "TODO: implement this",
@@ -28,16 +28,19 @@ STORY = [
 ]
 
 
-def run_child(project: Path, where: str, after: int) -> subprocess.CompletedProcess[bytes]:
-    script = project.parent / "script.jsonl"
+CHILDREN = multiprocessing.get_context("forkserver")
+CHILDREN.set_forkserver_preload(["tests.runner.kill_server"])
+
+
+def run_child(project: Path, where: str, after: int) -> tuple[int | None, str]:
+    """How the process ended, and the task where it came to its end."""
+    script, told = project.with_name("script.jsonl"), project.with_name("told")
     script.write_text("".join(json.dumps(reply) + "\n" for reply in REPLIES))
-    return subprocess.run(
-        [sys.executable, "-m", "tests.runner.kill_child", str(project), str(script), where, str(after)],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    told.write_text("")
+    child = CHILDREN.Process(target=kill_child.run, args=(project, script, where, after, told))
+    child.start()
+    child.join(60)
+    return child.exitcode, told.read_text()
 
 
 def facts(project: Path) -> list[dict[str, Any]]:
@@ -51,18 +54,18 @@ def killed_again_and_again(project: Path, points: list[tuple[str, int]]) -> int:
     kills = 0
     before: list[dict[str, Any]] = []
     for where, after in points:
-        done = run_child(project, where, after)
-        if done.returncode == 0:
+        code, told = run_child(project, where, after)
+        if code == 0:
             break
-        assert done.returncode == -9, done.stderr.decode()
+        assert code == -9
         kills += 1
         if (project / ".pm-orchestrator" / "traces").is_dir() and any(project.rglob("conversation-*.jsonl")):
             now = facts(project)
             assert now[: len(before)] == before
             before = now
     else:
-        done = run_child(project, "never", -1)
-    assert done.stdout == b"COMPLETE", done.stderr.decode()
+        code, told = run_child(project, "never", -1)
+    assert (code, told) == (0, "COMPLETE")
     whole = facts(project)
     assert whole[: len(before)] == before
     story = [fact["event"] for fact in whole]

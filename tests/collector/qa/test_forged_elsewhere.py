@@ -115,7 +115,7 @@ PYTHON = {
 }
 PYTHON_TEST = {"tests/test_calc.py": "from calc import half\n\n\ndef test_half():\n    assert half(6) == 3\n"}
 PYTHON_FIX = {"calc.py": "def half(x):\n    return x / 2\n"}
-PYTEST = "python -m pytest -q"
+PYTEST = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python -m pytest -q"  # ours take a second to load
 
 KINDS: dict[str, Kind] = {
     "node of a folder": Kind("node", by("node --test tests/"), NODE, NODE_TEST, NODE_FIX),

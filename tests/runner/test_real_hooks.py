@@ -19,6 +19,7 @@ from tests.repl.support import command_line
 from tests.repl.test_gate_ci import pull_request, run_action
 from tests.repl.test_gate_command import git
 from tests.support.clis import HOSTS, ROOT, VERSIONS, cli_environment, cli_program
+from tests.support.machine import PYTEST
 from tests.support.model_server import Call, ModelServer, Turn
 from tests.support.tools import need
 from tracer.distill.native import PROVIDER_NAMES
@@ -67,7 +68,7 @@ class Place:
             "COPILOT_OFFLINE": "true",
             "PATH": f"{self.pm.parent}:{found['PATH']}",
             "IS_SANDBOX": "1",
-            "PM_TEST": "python -m pytest -q",
+            "PM_TEST": PYTEST,
         }
 
     def install(self, server: ModelServer, *words: str) -> None:
@@ -138,7 +139,7 @@ def judged_in_ci(place: Place, content: str) -> tuple[int, str]:
     """What the Action's script says of a pull request of this change; the repository is clean afterwards."""
     git(place.project, "checkout", "-q", "calc.py")
     clone, base = pull_request(place.project, content)
-    code, said, told = run_action(clone, place.pm, base=base, test="python -m pytest -q")
+    code, said, told = run_action(clone, place.pm, base=base, test=PYTEST)
     assert "verification" in told, said
     shutil.rmtree(clone)
     git(place.project, "checkout", "-q", "main")

@@ -32,6 +32,7 @@ from runner.gate.source import Source, upwards
 _HOLDS = re.compile(r"^(?:freeze|(?:frozen|to_)?set|Set|of|from|new)$")  # a list is made into another one
 _LEAST_DECIDING, _LEAST_GIVEN, _LEAST_LETTERS = 3, 10, 2
 _MOST_GIVEN = 30
+_ENTRIES = frozenset({"pair", "keyed_element"})
 _LABELS = frozenset({"switch_case", "expression_case", "case_pattern", "match_pattern", "pattern", "case_statement"})
 _PICKS = re.compile(
     r"(?i)^(?:starts?_?with|ends?_?with|has_?(?:prefix|suffix)|includes?\??|contains|g?sub!?|replace\w*|test|match\w*)$"
@@ -64,6 +65,7 @@ def unnamed(
             is_named(value, before if is_example(value) and is_named(value, given) else said)
             or (number is not None and is_anybodys(number, said))
             or (number is None and (len(re.sub(r"\W", "", value)) < _LEAST_LETTERS or value.lower() in ascii_lowercase))
+            or _is_of_data(node, added, given)
         ):
             continue
         held = number is not None and number >= _LEAST_GIVEN and value in numbers
@@ -139,7 +141,7 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
         signs = {child.type for child in above.children if not child.is_named}
         if above.type in EQUALITY and signs & {*EQUAL_SIGNS, "in", "not in"}:
             return True
-        if above.type in {"pair", "keyed_element"}:
+        if above.type in _ENTRIES:
             return above.named_children[:1] == [below]
         if above.type in _LABELS or (above.type == "when" and above.children_by_field_name("pattern")):
             return below.type != "then"
@@ -161,6 +163,14 @@ def _decides(node: tree_sitter.Node, source: Source, added: Collection[int]) -> 
             return False
         below, above = above, above.parent
     return False
+
+
+def _is_of_data(node: tree_sitter.Node, added: Collection[int], given: str) -> bool:
+    """Whether it stands in a table of whose new keys the tests name less than half: that was not made for these."""
+    pair = next((above for above in upwards(node.parent) if above.type in _ENTRIES), None)
+    pairs = pair.parent.named_children if pair is not None and pair.parent is not None else ()
+    keys = [text_of(one.named_children[0]).strip("'\"`") for one in pairs if one.start_point.row + 1 in added]
+    return sum(is_named(key, given) for key in keys) * 2 < len(keys)
 
 
 def _name_called(call: tree_sitter.Node) -> str:

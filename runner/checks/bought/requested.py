@@ -300,9 +300,15 @@ _EXAMPLE = re.compile(r"\([^()]*\d\s*(?:[-=]>|→)[^()]*\)|\"[^\"\n]*[\\{}][^\"\
 # Nobody has these from a test: what units are made of.
 _UNITS = frozenset({12, 24, 60, 90, 180, 360, 365, 366, 1440, 3600, 86400, 604800, 1024, 1048576, 1073741824})
 _IN_WORDS = {
-    2: "two|twice|both|double|pairs?|half|halves", 3: "three|third|thirds|triple", 4: "four|quarters?", 5: "five",
-    6: "six", 7: "seven|weeks?", 8: "eight", 9: "nine", 12: "twelve|dozens?", 20: "twenty", 50: "fifty",
+    2: "two|twice|both|double|pairs?|half|halves|zwei|zweimal|deux|dos|due|dois|duas|два|две|дважды",
+    3: "three|third|thirds|triple|drei|dreimal|trois|tres|tre|três|три|трижды",
+    4: "four|quarters?|vier|quatre|cuatro|quattro|quatro|четыре",
+    5: "five|fünf|cinq|cinco|cinque|пять", 6: "six|sechs|seis|sei|шесть",
+    7: "seven|weeks?|sieben|sept|siete|sette|sete|семь", 8: "eight|acht|huit|ocho|otto|oito|восемь",
+    9: "nine|neun|neuf|nueve|nove|девять", 12: "twelve|dozens?|zwölf|douze|doce|dodici|doze",
+    20: "twenty|zwanzig|vingt|veinte|venti|vinte", 50: "fifty|fünfzig|cinquante|cincuenta|cinquanta|cinquenta",
 }  # fmt: skip
+_IDEOGRAPHS = "〇一二三四五六七八九"
 
 
 def is_anybodys(number: float, said: str) -> bool:
@@ -313,6 +319,7 @@ def is_anybodys(number: float, said: str) -> bool:
         number in _UNITS
         or re.fullmatch("10+", f"{number:g}") is not None
         or (words is not None and re.search(rf"(?i)\b(?:{words})\b", said) is not None)
+        or (number in range(1, 10) and _IDEOGRAPHS[int(number)] in said)
         or re.search(share, said) is not None
     )
 
@@ -327,9 +334,10 @@ def uncalled(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Ite
     if all(path in made for path, _ in code_files(folder)):
         return  # a product that is all new: who uses it is still to come
     found: dict[str, tuple[ChangedFile, int, int]] = {}
+    old = (open_source(file.path, file.before) for file in files if file.before)  # what was moved is not new
+    known = {name for source in old if source is not None for name, _, _ in names_of(source)}
     for file in product:
-        before, after = (open_source(file.path, side) if side else None for side in (file.before, file.after))
-        known = {name for name, _, _ in names_of(before)} if before is not None else set()
+        after = open_source(file.path, file.after) if file.after else None
         if after is None or is_word_of(PurePosixPath(file.path).stem.lower(), request.lower()):
             continue
         for node in after.nodes((*after.language.functions, *after.language.classes)):

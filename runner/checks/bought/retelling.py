@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import tree_sitter
 
@@ -57,7 +59,7 @@ def edits_of(
     """
     kinds = kinds_of(source, (*NUMBERS, *source.language.strings))
     for number, node in enumerate(source.nodes(kinds)):
-        numeric = text_of(node)[:1].isdigit()
+        numeric = text_of(node).strip("'\"`")[:1].isdigit()
         if span[0] <= node.start_byte < span[1]:
             wanted = role.removesuffix(" number")
             is_it = _role(node, called, helpers)
@@ -168,8 +170,8 @@ def other_value(literal: str, turn: int) -> str:
     if hexadecimal := _HEX.fullmatch(literal):
         return f"{int(hexadecimal[1].replace('_', ''), 16) + 1 + turn % 5:#x}{hexadecimal[2]}"
     if number := _NUMBER.fullmatch(literal):
-        digits, suffix = number[1].replace("_", ""), number[2] or ""
-        value = float(digits) if "." in digits else int(digits)
+        plain, suffix = number[1].replace("_", ""), number[2] or ""
+        value = float(plain) if "." in plain else int(plain)
         if turn < 0:
             return f"{value - 1 if value > 1 else value + 1}{suffix}"
         other = (value + 1, value * 2, value + 10, value * 3 + 1, value + 7)[turn % 5] + 5 * (turn // 5)
@@ -178,6 +180,8 @@ def other_value(literal: str, turn: int) -> str:
     if match is None:
         return ""
     mark, inner = match[1], match[2]
+    if _NUMBER.fullmatch(inner) and (digits := other_value(inner, turn)):
+        return f"{mark}{digits}{mark}"
     places = [place for place, letter in enumerate(inner) if letter.isascii() and letter.isalnum()]
     if not places:
         return ""
@@ -227,6 +231,7 @@ def operator_of(node: tree_sitter.Node) -> str:
 
 _MOST_FILES = 3
 _GIVEN = re.compile(r"\w\([^()]*\)")
+_CODE_NAME = re.compile(r"\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*\b|\b[A-Za-z]\w*_\w+\b", re.ASCII)
 
 
 def is_data(text: str) -> bool:
@@ -250,8 +255,11 @@ class Retold:
         self.tests = tests
         self.product = product
         # Values that the request names stay, to work for them was the task; those in a call are its examples.
-        self._asked = set(bare_values(_GIVEN.sub("", without_examples(asked))))
+        said = _GIVEN.sub("", without_examples(asked))
+        self._asked = {*bare_values(said), *_CODE_NAME.findall(said)}
         self._called = {name.rstrip("!?=") for file in product for name in _defined(file)}
+        # Nor are words that code goes by, an option or a unit, inputs of which there are others, or files of the tests.
+        self._known = {Path(path).name for path in tests} | {word for file in product for word in _texts_before(file)}
         after = {file.path: file.after for file in product if file.after is not None}
         for case in mended:
             for path, text in place_of(case, tests)[:_MOST_FILES]:
@@ -306,6 +314,7 @@ class Retold:
                 }
                 if role != "expected":
                     found = {edit for edit in found if self._may_vary(_within(files[path], edit))}
+                    found = {edit for edit in found if _within(files[path], edit)[1:-1] not in self._known} or found
                     if turn == 1 and name in self.direct and found:
                         # One value alone: others may be words of a closed list, of which there are no other ones.
                         longest = max((_within(files[path], edit) for edit in sorted(found)), key=len)
@@ -314,20 +323,37 @@ class Retold:
                         found = {*edits_of(source, whole, self._called, helpers=self._helpers, role=role, turn=turn)}
                 if only is not None:  # the others stay: together they might be a day that is in no calendar
                     values = list(dict.fromkeys(_within(files[path], edit) for edit in sorted(found)))
-                    found = {edit for edit in found if values.index(_within(files[path], edit)) == only}
+                    found = (
+                        {*sorted(found)[only : only + 1]}  # both sides of a comparison may have the same
+                        if role == "expected"
+                        else {edit for edit in found if values.index(_within(files[path], edit)) == only}
+                    )
                 if found:
                     self.varied.add(name)
                     edits[path] = edits.get(path, set()) | found
         return {path: edited(files[path], found) for path, found in edits.items()} or None
 
     def expected_by(self, name: str) -> Iterator[str]:
-        """The values that a test's own lines expect, as they are written."""
+        """The values that a test's own lines expect, as they are written, and have from nowhere else: no fake of it.
+
+        None of a test that gives each of its values twice: by such a name it asks for what it put there itself.
+        """
         for path, own in self.spans[name]:
             source, start = open_source(path, self.now[path]), self.now[path].find(own)
-            if source is not None:
-                span = (start, start + len(own))
-                for edit in edits_of(source, span, self._called, helpers=self._helpers, role="expected", turn=0):
-                    yield _within(self.now[path], edit)
+            if source is None:
+                continue
+            span = (start, start + len(own))
+            given, wanted = (
+                {*edits_of(source, span, self._called, helpers=self._helpers, role=role, turn=0)}
+                for role in ("input", "expected")
+            )
+            values = Counter(_within(self.now[path], edit) for edit in given)
+            if values and min(values.values()) > 1:
+                continue
+            rest = edited(self.now[path], {(*edit[:2], b" " * (edit[1] - edit[0])) for edit in given | wanted})
+            others = rest[span[0] : span[1]].decode("utf-8", "replace")
+            found = (_within(self.now[path], edit) for edit in wanted)
+            yield from (value for value in found if not re.search(rf"(?<!\w){re.escape(value)}(?!\w)", others))
 
     def renamed(self) -> tuple[dict[str, bytes], set[str]]:
         """The files with other words in all their texts, each word alike everywhere, and the tests that have some.
@@ -385,6 +411,12 @@ def edited(text: bytes, edits: Collection[Edit]) -> bytes:
     for start, end, made in sorted(edits, reverse=True):
         text = text[:start] + made + text[end:]
     return text
+
+
+def _texts_before(file: ChangedFile) -> Iterator[str]:
+    source = open_source(file.path, file.before) if file.before else None
+    nodes = source.nodes(kinds_of(source, source.language.strings)) if source is not None else ()
+    yield from (text_of(node)[1:-1] for node in nodes)
 
 
 def _defined(file: ChangedFile) -> Iterator[str]:

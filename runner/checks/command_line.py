@@ -296,8 +296,10 @@ class _Line:
             place = call.spans[given.index("--", call.begin)][0] - 1
         if added:
             yield place, place, f" {shlex.join(added)}"
-        for word, span in zip(call.words[call.begin :], call.spans[call.begin :], strict=True):
-            if word in runner.drops:
+        dropped = False
+        for word, span in zip(given, call.spans, strict=True):
+            value, dropped = dropped, f"{word}=" in runner.drops
+            if value or dropped or word in runner.drops or f"{word.partition('=')[0]}=" in runner.drops:
                 yield span[0] - 1, span[1], ""
         if call.piped and not call.leaves_file:
             yield call.end, call.end, f" | tee {shlex.quote(f'{report}.txt')}"

@@ -94,7 +94,7 @@ class Trials:
         self._source = source
         self._state_dir = state_dir
         self._start = run
-        self._names: set[str] = set()  # of the tests, as a run tells them that shows the change
+        self._names: dict[str, object] = {}  # of the tests in their order, as a run tells them that shows the change
         self._links = links
         self._harness = harness
         self._copies = Copies(source, links=links, state_dir=state_dir)

@@ -415,7 +415,7 @@ def edited(text: bytes, edits: Collection[Edit]) -> bytes:
 
 def _texts_before(file: ChangedFile) -> Iterator[str]:
     source = open_source(file.path, file.before) if file.before else None
-    nodes = source.nodes(kinds_of(source, source.language.strings)) if source is not None else ()
+    nodes = source.nodes(kinds_of(source, source.language.strings)) if source is not None and source.tree else ()
     yield from (text_of(node)[1:-1] for node in nodes)
 
 

@@ -106,28 +106,32 @@ _TYPED = frozenset({"rust", "kotlin", "swift", "scala", "typescript", "tsx"})  #
 
 
 def codeless(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Iterator[Place]:
-    """Where the request speaks of code, and no code was changed, nor what it names by its file.
+    """Where a request that is not about documents or tests gets these alone: no code, nor what it names by its file.
 
-    It speaks of code by what can be called, and by names with capitals in them that code has. What else the
-    project had already may be what the code does: a template, settings, but no document. A remark in code is none.
+    Where it asks for some, it speaks of code besides by what can be called, and by names with capitals in them that
+    code has. What else the project had already may be what the code does: a template, settings, but no document. A
+    remark in code is none.
     """
     changed = [file for file in files if file.before != file.after or file.too_large]
     work = [file for file in changed if not is_test_file(file.path) and not is_harness(file.path)]
     told = [PurePosixPath(file.path).stem for file in work if not _is_code(file)]
     wanted = any(re.search(rf"(?i)\b{re.escape(stem)}\b", request) for stem in told)
+    if not changed or wanted or any(map(_does_something, work)):
+        return
     tested = any(tests_in((file.after or b"").decode("utf-8", "replace")) for file in changed)
     # What is said of tests is done by tests.
     sentences = [one for one in _SENTENCES.split(request) if not (tested and asks_for_tests(one))]
     called = [f"{name}()" for one in sentences for kind in (CALLED, _MEMBER) for name in kind.findall(one)]
     spoken = [one for one in sentences if not _asks_for_documents(one)]
     called += [name for one in spoken for name in _NAME.findall(one)]
-    if not changed or wanted or any(map(_does_something, work)):
-        return
     capitals = {name for one in spoken for name in _CAPITALS.findall(one)} if not called else ()
     texts = [text.decode("utf-8", "replace") for _, text in code_files(folder)] if capitals else ()
-    if called := called or [name for name in sorted(capitals) if any(is_word_of(name, text) for text in texts)]:
-        what = f"the request speaks of {called[0]}, and no code was changed"
-        yield at("idle", what, path=changed[0].path, suggestion="change the code")
+    called = called or [name for name in sorted(capitals) if any(is_word_of(name, text) for text in texts)]
+    steers = any(is_harness(file.path) for file in changed if not is_test_file(file.path))
+    plain = not steers and not _asks_for_documents(request) and not asks_for_tests(request)
+    if called or plain:
+        what = f"the request speaks of {called[0]}" if called else "the request asks for no documents or tests"
+        yield at("idle", f"{what}, and no code was changed", path=changed[0].path, suggestion="change the code")
 
 
 def untested(files: Sequence[ChangedFile], request: str) -> Iterator[Place]:

@@ -99,34 +99,41 @@ def test_a_parameter_that_the_request_names_is_to_do_something(
     assert found == (["load() takes environ, which the request names, and does nothing with it"] if told else [])
 
 
+LOAD, PLAIN = "the request speaks of load()", "the request asks for no documents or tests"
+
+
 @pytest.mark.parametrize(
     ("paths", "request_", "told"),
     [
-        (["report.xml", "NOTES.md"], "load() forgets the last line", True),
-        (["test_a.py"], "load() forgets the last line", True),
-        (["report.xml", "a.py"], "load() forgets the last line", False),
-        (["README.md"], "Tell of load() in the readme", False),
-        (["test_b.py"], "Write tests for load()", False),
-        (["test_a.py"], "load() forgets the last line. Please cover it by tests.", True),  # there is none in it
-        (["NOTES.md"], "Tell how releases are made", False),
-        (["package.json"], "load() forgets the last line", True),
-        (["vitest.config.ts"], "load() forgets the last line", True),
-        (["remark.py", "NOTES.md"], "load() forgets the last line", True),
-        (["remark.py"], "The last line is lost. All tests are green, none sees it. Mend Store#load, please", True),
-        (["test_b.py"], "The last line is lost in load(). All tests are green", True),
-        (["test_b.py"], "load() forgets the last line. Please add tests, too.", True),
-        (["test_b.py"], "load() is untested. Please write some.", False),
-        (["test_b.py"], "load() に strict_mode を足してください。テストもお願いします。", True),
+        (["report.xml", "NOTES.md"], "load() forgets the last line", LOAD),
+        (["test_a.py"], "load() forgets the last line", LOAD),
+        (["report.xml", "a.py"], "load() forgets the last line", ""),
+        (["README.md"], "Tell of load() in the readme", ""),
+        (["test_b.py"], "Write tests for load()", ""),
+        (["test_a.py"], "load() forgets the last line. Please cover it by tests.", LOAD),  # there is none in it
+        (["NOTES.md"], "Tell how releases are made", ""),
+        (["package.json"], "load() forgets the last line", LOAD),
+        (["vitest.config.ts"], "load() forgets the last line", LOAD),
+        (["remark.py", "NOTES.md"], "load() forgets the last line", LOAD),
+        (["remark.py"], "The last line is lost. All tests are green, none sees it. Mend Store#load, please", LOAD),
+        (["test_b.py"], "The last line is lost in load(). All tests are green", LOAD),
+        (["test_b.py"], "load() forgets the last line. Please add tests, too.", LOAD),
+        (["test_b.py"], "load() is untested. Please write some.", ""),
+        (["NOTES.md"], "Our crawler takes a star in robots.txt literally", PLAIN),
+        (["remark.py", "test_b.py"], "星号は任意の文字列として扱ってください", PLAIN),
+        (["NOTES.md", "vitest.config.ts"], "Let the runner stop at the first failure", ""),
+        (["NOTES.md"], "Fix the typos in the manual", ""),
+        (["test_b.py"], "load() に strict_mode を足してください。テストもお願いします。", LOAD),
     ],
 )
-def test_work_on_code_changes_code(tmp_path: Path, paths: list[str], request_: str, *, told: bool) -> None:
+def test_work_on_code_changes_code(tmp_path: Path, paths: list[str], request_: str, told: str) -> None:
     """A report, a note and an empty file of tests ended well where no test failed before."""
     texts = {"test_b.py": b"def test_load(): pass\n", "remark.py": b"# loads all lines\n"}
     old = {"package.json": b'  "version": "1",\n'}
     texts["package.json"] = b'  "version": "2",\n'
     change = [ChangedFile(path=path, before=old.get(path), after=texts.get(path, b"x\n")) for path in paths]
     found = [place.message for place in codeless(change, request_, folder=tmp_path)]
-    assert found == (["the request speaks of load(), and no code was changed"] if told else [])
+    assert found == ([f"{told}, and no code was changed"] if told else [])
     edited = [file._replace(before=b"y\n") for file in change]
     templates = ChangedFile(path="templates/page.html", before=b"<p>", after=b"<b>")
     assert list(codeless([*edited, templates], request_, folder=tmp_path)) == [], "what the code shows"
@@ -140,7 +147,7 @@ def test_work_on_code_changes_code(tmp_path: Path, paths: list[str], request_: s
         ("load_all に keep_last=True を足してください。テストもお願いします。", "load_all"),
         ("Document load_all", ""),
         ("load_all の説明を書いて", ""),
-        ("The table in data/load_all.csv is old", ""),
+        ("The table in data/load_all.csv is old, as the docs should say", ""),
         ("7項目の行は shot.ErrBacksight、6項目は今までどおり ErrLine です。", "ErrLine"),
         ("Tell GitHub about it, or ErrOther, with a link to docs/ErrLine.md", ""),  # the code knows none of them
     ],

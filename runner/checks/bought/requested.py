@@ -342,13 +342,14 @@ def uncalled(files: Sequence[ChangedFile], request: str, *, folder: Path) -> Ite
     known = {name for source in old if source is not None for name, _, _ in names_of(source)}
     for file in product:
         after = open_source(file.path, file.after) if file.after else None
-        if after is None or is_word_of(PurePosixPath(file.path).stem.lower(), request.lower()):
+        if after is None:
             continue
         for node in after.nodes((*after.language.functions, *after.language.classes)):
             name, above = name_of(node), node.parent
             if not name or name in known or _FREE.fullmatch(name) is None or above is None:
                 continue
-            inside = "method" in node.type or any(one.type in after.language.classes for one in upwards(above))
+            inside = any(one.type in after.language.classes for one in upwards(above))
+            inside = inside or re.search("method|expression", node.type) is not None
             if inside or node.child_by_field_name("body") is None or _is_registered(node):
                 continue
             members = (name_of(one) for one in below(node) if one.type in after.language.functions)
@@ -390,8 +391,8 @@ _PARTS, _SHORT = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])"), 2
 
 
 def _is_registered(node: tree_sitter.Node) -> bool:
-    above = node.parent
-    return above is not None and ("decorat" in above.type or any("attribute" in one.type for one in node.children))
+    around = [one.type for one in (node.parent, node.prev_named_sibling, *node.children) if one is not None]
+    return any("decorat" in kind or "attribute" in kind for kind in around)
 
 
 def _is_used(name: str, text: bytes, spans: Sequence[tuple[str, int, int]]) -> bool:

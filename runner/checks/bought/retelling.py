@@ -243,7 +243,13 @@ class Retold:
     """The tests that failed before: where they stand, and their files with other values in them."""
 
     def __init__(
-        self, mended: Sequence[CaseResult], tests: Mapping[str, str], product: Sequence[ChangedFile], *, asked: str
+        self,
+        mended: Sequence[CaseResult],
+        tests: Mapping[str, str],
+        product: Sequence[ChangedFile],
+        *,
+        asked: str,
+        alone: bool = False,
     ) -> None:
         self.files: dict[str, bytes] = {}  # as they are on the base
         self.now: dict[str, bytes] = {}  # as they are with the change: a file of the product may hold tests
@@ -252,6 +258,7 @@ class Retold:
         self.direct: set[str] = set()
         self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
         self.asked = asked
+        self._alone = alone  # the task's own tests may know nothing but the examples of the request
         self.tests = tests
         self.product = product
         # Values that the request names stay, to work for them was the task; those in a call are its examples.
@@ -313,7 +320,8 @@ class Retold:
                     for edit in edits_of(source, span, self._called, helpers=self._helpers, role=kind, turn=turn)
                 }
                 if role != "expected":
-                    found = {edit for edit in found if self._may_vary(_within(files[path], edit))}
+                    free = {edit for edit in found if self._may_vary(_within(files[path], edit))}
+                    found = free or (found if self._alone else free)
                     found = {edit for edit in found if _within(files[path], edit)[1:-1] not in self._known} or found
                     if turn == 1 and name in self.direct and found:
                         # One value alone: others may be words of a closed list, of which there are no other ones.

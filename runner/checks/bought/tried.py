@@ -7,11 +7,13 @@ test is retold with other values. What is then green or red tells whether the wo
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-from runner.checks.bought.by_sight import CALLED, is_example, is_word_of
+import tree_sitter
+
+from runner.checks.bought.by_sight import CALLED, is_example, is_word_of, kinds_known
 from runner.checks.bought.deciding import unnamed
 from runner.checks.bought.other_inputs import (
     GREEN,
@@ -22,17 +24,18 @@ from runner.checks.bought.other_inputs import (
     breaks,
     unmoved,
 )
-from runner.checks.bought.requested import without_examples, words_in_code
-from runner.checks.bought.retelling import Edit, Retold, edited, is_data
+from runner.checks.bought.requested import text_of, without_examples, words_in_code
+from runner.checks.bought.retelling import CALLS, Edit, Retold, edited, is_data, other_value
 from runner.checks.bought.variants import MOST_SPOTS, Spot, equalities, function_names, spots_of
 from runner.checks.harness import is_named, steers_in_part
-from runner.checks.mutants import targets_of
+from runner.checks.mutants import NUMBERS, targets_of
 from runner.checks.reports import CaseResult, CommandRun, told_of
 from runner.checks.strength import SpoiltCopy
 from runner.gate.criterion import ChangedFile, Place, at
+from runner.gate.definitions import functions_of
 from runner.gate.languages import by_path
 from runner.gate.line_map import line_map
-from runner.gate.source import open_source
+from runner.gate.source import Source, open_source, upwards
 from tracer.clock import monotonic
 
 
@@ -113,10 +116,10 @@ async def try_own(
         OSError: a copy cannot be written.
 
     """
-    told = Retold(own, tests, product, asked=request)
+    told = Retold(own, tests, product, asked=request, alone=True)
     if not told.spans:
         return ()
-    every = Retold([*own, *idle], tests, product, asked=request) if idle else told
+    every = Retold([*own, *idle], tests, product, asked=request, alone=True) if idle else told
     trying = _Trying(told, whole, copy, until)
     heard = _Trying(every, whole, copy, until) if idle else trying
     ends, turned = trying.ends, trying.turned
@@ -126,6 +129,7 @@ async def try_own(
             lambda: _deaf(every, heard.ends),
             lambda: _by_state(states, turned),
             lambda: _unrun(product, ends, request=request, tests=tests.values()),
+            lambda: _unheld(product, ends, request=request),
             lambda: as_before(told, product, ends, trying.run_before, None, fresh=fresh),
             lambda: unmoved(told, ends),
             lambda: _by_equality(product, turned),
@@ -338,8 +342,7 @@ async def _unrun(
     tests: Iterable[str],
 ) -> Tried:
     """Whether a function that the request names is new, and no test fails where it does nothing, or none names it."""
-    named = words_in_code(request) | {*CALLED.findall(request)}
-    known = {name for file in product for name in function_names(file.path, file.before)}
+    named, known = _requested(request), _known(product)
     stubs = {
         target.function.rpartition(".")[2]: {file.path: one.applied(file.after or b"")}
         for file in product
@@ -356,6 +359,55 @@ async def _unrun(
             left.append(name)
     what = f"no test shows {', '.join(left)}, which the request names"
     return Tried(asks=(at("idle", what, suggestion="add a test that fails without it"),) if left else ())
+
+
+def _requested(request: str) -> set[str]:
+    return words_in_code(request) | {*CALLED.findall(request)}
+
+
+def _known(product: Sequence[ChangedFile]) -> set[str]:
+    return {name for file in product for name in function_names(file.path, file.before)}
+
+
+async def _unheld(
+    product: Sequence[ChangedFile],
+    ends: Callable[[Mapping[str, bytes] | None], Awaitable[Ends]],
+    *,
+    request: str,
+) -> Tried:
+    """Whether all is green with other values in each new function that the request names: tests ask for a kind only."""
+    wanted, held = _requested(request) - _known(product), list[str]()
+    texts: dict[str, bytes] = {}
+    for file in product:
+        source = open_source(file.path, file.after) if file.after else None
+        functions = functions_of(source) if source is not None and source.tree is not None else ()
+        spans = {one.node.byte_range for one in functions if one.name in wanted}
+        found = set(_values_in(source, spans)) if source is not None and spans else set()
+        if found:
+            texts[file.path] = edited(file.after or b"", found)
+            held += [(file.after or b"")[start:end].decode("utf-8", "replace") for start, end, _ in sorted(found)]
+    unheld = bool(texts) and GREEN in await ends(texts)
+    what = f"its own tests pass with any other value in place of {', '.join(held[:_MOST_VALUES])}"
+    return Tried(asks=(at("idle", what, suggestion="let a test tell what comes out"),) if unheld else ())
+
+
+def _values_in(source: Source, spans: Collection[tuple[int, int]]) -> Iterator[Edit]:
+    """Other values for those within, but for such as are told to a person, or stand for nothing and the first one."""
+    for turn, node in enumerate(source.nodes(kinds_known(source, (*NUMBERS, *source.language.strings)))):
+        inside = any(start <= node.start_byte < end for start, end in spans)
+        told = inside and any(_TELLS.search(_head(above)) for above in upwards(node.parent))
+        made = other_value(text_of(node), turn) if inside and not told and text_of(node) not in _LEAST else ""
+        if made:
+            yield node.start_byte, node.end_byte, made.encode()
+
+
+def _head(node: tree_sitter.Node) -> str:
+    return f"{node.type} {text_of(node)[:_HEAD]}" if node.type in CALLS or "statement" in node.type else node.type
+
+
+_HEAD = 40
+_LEAST = frozenset({"0", "1", "2", "-1"})
+_TELLS = re.compile(r"(?i)^\w*(?:raise|throw|assert)|^\w+ [\w.:$!]*(?:error|exception|panic|warn|log|print|echo|fail)")
 
 
 def _is_given(name: str, file: ChangedFile) -> bool:

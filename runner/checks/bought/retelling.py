@@ -344,7 +344,7 @@ class Retold:
     def expected_by(self, name: str) -> Iterator[str]:
         """The values that a test's own lines expect, as they are written, and have from nowhere else: no fake of it.
 
-        None of a test that gives each of its values twice: by such a name it asks for what it put there itself.
+        None of a test that gives each text twice, and no number: by such a name it asks for what it put there itself.
         """
         for path, own in self.spans[name]:
             source, start = open_source(path, self.now[path]), self.now[path].find(own)
@@ -355,8 +355,8 @@ class Retold:
                 {*edits_of(source, span, self._called, helpers=self._helpers, role=role, turn=0)}
                 for role in ("input", "expected")
             )
-            values = Counter(_within(self.now[path], edit) for edit in given)
-            if values and min(values.values()) > 1:
+            names = Counter(_within(self.now[path], edit) for edit in given)
+            if names and min(names.values()) > 1 and not any(name[0].isdigit() for name in names):
                 continue
             rest = edited(self.now[path], {(*edit[:2], b" " * (edit[1] - edit[0])) for edit in given | wanted})
             others = rest[span[0] : span[1]].decode("utf-8", "replace")

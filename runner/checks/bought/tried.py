@@ -79,6 +79,7 @@ async def try_out(
             lambda: unmoved(told, ends),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
             lambda: _by_equality(product, turned),
+            lambda: _deaf_to_one(told, ends),
         )
         for look in looks[: _MAY_REFUSE if own else None]:
             found = await look()
@@ -133,6 +134,7 @@ async def try_own(
             lambda: as_before(told, product, ends, trying.run_before, None, fresh=fresh),
             lambda: unmoved(told, ends),
             lambda: _by_equality(product, turned),
+            lambda: _deaf_to_one(told, ends),
             lambda: _unread(tests, ends),
         )
         for look in looks:
@@ -253,13 +255,21 @@ _Turned = Callable[[Spot, bytes], Awaitable[Ends]]
 async def _deaf(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Awaitable[Ends]]) -> Tried:
     """Whether tests pass whatever values they expect, two times."""
     deaf, _ = await expecting_others(told, ends)
-    if not deaf and any(_EQUALS.search(line) for file in told.product for line in added_in(file)):
-        for only in range(_MOST_VALUES):
-            heard = await ends(told.files_with("expected", -1, only=only))
-            deaf |= {name for name, end in heard.items() if end == "passed" and name in told.varied - told.unplaced}
     what = f"tests pass whatever they expect: {', '.join(sorted(deaf))}"
     place = at("bought", what, suggestion="leave the tests and what runs them alone")
     return Tried(bought=(place,)) if deaf else Tried()
+
+
+async def _deaf_to_one(told: Retold, ends: Callable[[Mapping[str, bytes] | None], Awaitable[Ends]]) -> Tried:
+    """Whether tests pass whatever one of their values is, by an equality that the change made: it may be a wide one."""
+    deaf = set[str]()
+    if any(_EQUALS.search(line) for file in told.product for line in added_in(file)):
+        for only in range(_MOST_VALUES):
+            heard = await ends(told.files_with("expected", -1, only=only))
+            deaf |= {name for name, end in heard.items() if end == "passed" and name in told.varied - told.unplaced}
+    what = f"tests pass whatever a value of theirs is: {', '.join(sorted(deaf))}"
+    place = at("bought", what, suggestion="let the equality tell one value from another")
+    return Tried(asks=(place,)) if deaf else Tried()
 
 
 async def expecting_others(

@@ -310,6 +310,8 @@ def test_what_was_added_is_put_to_use(tmp_path: Path, files: dict[str, str], req
     ]
     expected = [f"nothing in the product uses {told}"] if told else []
     assert [place.message for place in uncalled(changed, request_, folder=tmp_path)] == expected
+    old = [ChangedFile(path=f"old_{path}", before=text.encode(), after=None) for path, text in files.items()]
+    assert not [*uncalled([*changed, *old], request_, folder=tmp_path)]
     (tmp_path / "plan.py").unlink()
     assert not [*uncalled([file for file in changed if file.before is None], request_, folder=tmp_path)]
 

@@ -147,6 +147,64 @@ def test_what_is_given_to_a_result_that_is_called_is_not_expected(path: str, tes
     assert b" 7" in given[path]
 
 
+def retold(test: str, *, before: str = "", after: str = "def page(query): ...\n", asked: str = "") -> Retold:
+    product = ChangedFile(path="page.py", before=before.encode(), after=after.encode())
+    case = CaseResult("test_page.py::test_it", "failed", file="test_page.py")
+    return Retold([case], {"test_page.py": test, "tests/data/small.txt": "1"}, [product], asked=asked)
+
+
+GIVEN = "def test_it():\n    assert page({'page': '7'}) == 7\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "about", "role", "made"),
+    [
+        (GIVEN, {}, "input number", "{'page': '8'}) == 7"),  # a number in a text is none of another kind
+        (GIVEN, {}, "input", "{'kage': '8'}) == 7"),
+        (GIVEN, {"before": "query['page']\n"}, "input", "{'page': '8'}) == 7"),
+        (GIVEN.replace("'page'", "'small.txt'"), {}, "input", "{'small.txt': '8'}) == 7"),
+        (GIVEN.replace("'page'", "'PAGE_SIZE'"), {"asked": "read PAGE_SIZE"}, "input", "{'PAGE_SIZE': '8'}) == 7"),
+        (GIVEN.replace("'page'", "'Page'"), {"asked": "Read it"}, "input", "{'Kage': '8'}) == 7"),
+    ],
+    ids=["number", "all", "word of the code", "file of the tests", "name in the request", "no name"],
+)
+def test_what_code_goes_by_is_no_input_of_which_there_are_others(
+    test: str, about: dict[str, str], role: str, made: str
+) -> None:
+    """With other keys only, a right `int(query.get("page", 1))` did as before for each input, and was rejected."""
+    files = retold(test, **about).files_with(role, 0)
+    assert files is not None
+    assert f"page({made}\n" in files["test_page.py"].decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("assert page('x') == 'body'", ["'body'"]),
+        ("assert page('body') == 'body'", ["'body'"]),
+        ("get = lambda u: 'body'\n    assert page(get) == 'body'", []),
+        ("page('a')\n    assert page('a') == 5000", []),
+        ("page(3)\n    assert page(3) == 5000", ["5000"]),
+    ],
+    ids=["result", "given", "fake", "name", "number twice"],
+)
+def test_what_a_test_has_from_itself_is_nothing_that_the_code_made(line: str, wanted: list[str]) -> None:
+    """A loop that tries again gave what a fake gives, whatever the address: it was put to the user."""
+    assert [*retold(f"def test_it():\n    {line}\n").expected_by("test_page.py::test_it")] == wanted
+
+
+def test_of_what_is_expected_one_place_alone_is_another() -> None:
+    """Both sides of a comparison held the same value, and were made another one alike: it held again."""
+    told = retold("def test_it():\n    assert same == ('a', 'b', 'a')\n", after="def f(): ...\n")
+    files = [told.files_with("expected", -1, only=only) for only in range(4)]
+    assert [one["test_page.py"].decode().partition("== ")[2] if one else "" for one in files] == [
+        "('za', 'b', 'a')\n",
+        "('a', 'yb', 'a')\n",
+        "('a', 'b', 'za')\n",
+        "",
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "request_", "tests", "asks"),
     [
@@ -173,6 +231,8 @@ def test_who_runs_the_code_may_be_asked_where_the_request_names_how(
         ("a.py", 'SEEDS = ["alpha", "beta", "rc.9", "rc.11"]\n', ["alpha", "rc.9", "rc.11"]),
         ("a.py", 'NAMES = ["alpha", "beta", "gamma", "delta", "epsilon"]\n', []),
         ("a.py", 'PAIR = ["alpha", "rc.9"]\n', []),
+        ("a.py", 'N = {"alpha": 31, "rc.8": 32, "rc.7": 33, "rc.6": 34}\n', []),  # what the tests name is some of it
+        ("a.py", 'N = {"alpha": 31, "rc.8": 32, "rc.7": 33}\n', ["alpha", "rc.8", "rc.7"]),
     ],
 )
 def test_a_table_of_which_the_tests_name_nearly_all_is_theirs(path: str, text: str, found: list[str]) -> None:

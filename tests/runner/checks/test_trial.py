@@ -621,7 +621,7 @@ async def test_a_tasks_own_tests_are_tried_where_they_alone_show_it(tmp_path: Pa
     planned = PlannedCommand(kind="test", command=command, origin="given")
     found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request="add slug()")
     assert (found.new, found.bought) == (2, ())
-    assert [told in place.message for place in found.asks] == ([True] if told else [])
+    assert [told in place.message for place in found.asks] == ([True] if told else []), found.asks
 
 
 async def test_tests_whose_demands_changed_are_tried_where_none_failed_before(tmp_path: Path) -> None:
@@ -648,6 +648,7 @@ async def test_tests_whose_demands_changed_are_tried_where_none_failed_before(tm
 
 LOAD = "def load(text):\n    return text.strip()\n"
 FILLED = 'def load(text, values=None):\n    return text.strip().replace("$A", (values or {}).get("A", ""))\n'
+KEYS = "def key(x):\n    return ['a1' + one for one in x]\n"
 KEPT = """\
 class Kept:
     def reserve(self, n):
@@ -669,6 +670,21 @@ class Kept:
         (LOAD, FILLED, "load() takes values", 'load("$A", {"A": "x"}) == "x"', ""),
         ("", KEPT, "Add reserve(n) and free()", "(kept := Kept()).reserve(3) == [3]", "no test shows free, which"),
         ("", KEPT, "Add reserve(n) and drop()", "(kept := Kept()).reserve(3) == [3]", "no test shows drop, which"),
+        (
+            "",
+            "def key(x):\n    return ['a1' for _ in x]\n",
+            "Add key(x)",
+            "len(key('b')[0]) == 3",
+            "any other value in",
+        ),
+        ("", KEYS, "Add key(x)", "key('b') == ['a1b']", ""),
+        (
+            "def half(x):\n    return x\n",
+            "def half(x):\n    return 4 if x == 8 else x\n",
+            "half(8) is to be 4, and so on",
+            "half(8) == 4",
+            "does as before for every other input",
+        ),
         ("", "def own(x):\n    return x + [1]\n", "Add own(x)", "own([1])[0] == 1", "pass without the change"),
         ("", KEPT, "Add reserve(n)", "(kept := Kept()).reserve(3) == [3]", ""),
         (
@@ -679,7 +695,18 @@ class Kept:
             "",
         ),
     ],
-    ids=["another call", "filled", "one only", "another name", "handed back", "one asked for", "all"],
+    ids=[
+        "another call",
+        "filled",
+        "one only",
+        "another name",
+        "a kind",
+        "a value",
+        "the example",
+        "handed back",
+        "one asked for",
+        "all",
+    ],
 )
 async def test_own_tests_show_what_the_request_names(
     tmp_path: Path, before: str, after: str, request_: str, body: str, told: str
@@ -696,4 +723,4 @@ async def test_own_tests_show_what_the_request_names(
     files = (await workspace.changes(base)).files
     planned = PlannedCommand(kind="test", command=command, origin="given")
     found = await trials.weigh(planned, base, files, policy="add", limit_s=lambda: 60.0, request=request_)
-    assert [told in place.message for place in found.asks] == ([True] if told else [])
+    assert [told in place.message for place in found.asks] == ([True] if told else []), found.asks

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from runner.checks.harness import Sorted
+from runner.checks.report_formats import tap_report
 from runner.checks.reports import CaseResult, CommandRun, Reading, TestReport
 from runner.checks.weighing import (
     BaseRun,
@@ -266,6 +267,28 @@ def test_a_point_of_tap_that_failed_has_the_name_that_it_passes_by(source: str) 
     told = named_as(run, ["f(x)", "g"]).report
     named = {"f(x)": "failed", "g": "failed", "g of two": "failed"}
     assert told.outcomes == (named if source == "tap" else was.outcomes)
+
+
+@pytest.mark.parametrize(
+    ("points", "names", "told"),
+    [
+        (["ok a", "not ok t.c:7 x == 1", "ok c"], "abc", {"a": "passed", "b": "failed", "c": "passed"}),
+        (["not ok t.c:7 x == 1", "ok b"], "ab", {"a": "failed", "b": "passed"}),
+        (["ok a", "not ok t.c:7 x == 1", "not ok t.c:9 y"], "abc", {"a": "passed", "b": "failed", "c": "failed"}),
+        (["ok a", "not ok t.c:7 x == 1", "ok b"], "ab", {"a": "failed", "b": "passed"}),  # its second point
+        (["ok a", "not ok some words", "ok c"], "abc", {"a": "passed", "some words": "failed", "c": "passed"}),
+        (["not ok t.c:7 x == 1"], "", {"t.c:7 x == 1": "failed"}),
+    ],
+)
+def test_a_point_of_tap_that_tells_its_place_when_it_fails_is_the_one_that_stands_there(
+    points: list[str], names: str, told: dict[str, str]
+) -> None:
+    """`not ok 6 - test.c:67 x == 1` and `ok 6 - test_x` are one test: each right fix was rejected."""
+    text = "\n".join((*points, f"1..{len(points)}"))
+    report = tap_report(text)
+    assert report is not None
+    run = CommandRun(command="make test", exit_code=1, reading="read", report=report)
+    assert named_as(run, [*names]).report.outcomes == told
 
 
 def test_of_tests_that_were_not_loaded_those_are_unmet_that_were_edited() -> None:

@@ -38,13 +38,13 @@ from runner.checks.commands import PlannedCommand
 from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import Sorted, lines_of, named_in, names_code, place_of, sort_changes, texts_of_tests
 from runner.checks.mutants import targets_of
+from runner.checks.not_begun import has_not_begun
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import (
     MAY_CHANGE,
     NOTHING_NOTICED,
-    OWN_TROUBLE,
     BaseRun,
     all_idle,
     as_they_were,
@@ -134,8 +134,8 @@ class Trials:
         here = await self._run(command, None, limit_s)
         if not is_lost(here):
             return BaseRun(here, "its tests do not run in a clean copy")
-        trouble = not run.report.tests and OWN_TROUBLE.search(run.output_tail) is not None
-        named = trouble and await asyncio.to_thread(names_code, run.output_tail, self._source.folder)
+        trouble, said = has_not_begun(run), f"{run.output_tail}\n{here.output_tail}"
+        named = trouble and await asyncio.to_thread(names_code, said, self._source.folder)
         return BaseRun(run, blameless=trouble and not named)
 
     async def weigh(

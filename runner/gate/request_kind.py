@@ -36,6 +36,7 @@ class _Words(NamedTuple):
     spaced: bool
     at_end: bool
     places: re.Pattern[str]
+    inside: re.Pattern[str]
     joins: tuple[str, ...]
     polite: tuple[str, ...]
     tells: tuple[str, ...]
@@ -104,7 +105,7 @@ def _asks(sentence: str) -> bool | None:
                 # "Explain why it must …" asks, "explain in README.md" and "explain plan must …" do not.
                 if words.rest(told, words.asks + words.tells) is None and words.places.search(sentence):
                     return False
-            questions = words.at_end and any(word in clause for word in words.asks)
+            questions = words.inside.search(sentence) or (words.at_end and any(word in clause for word in words.asks))
             asked = marked and (questions or words.rest(clause, words.asks) is not None)
             asks = asks or said or asked or words.rest(clause, words.tells) is not None
     return asks
@@ -121,5 +122,6 @@ def _words(row: dict[str, Any], written: str) -> _Words:
     spaced = row.get("spaced", True)
     edge, places = r"\b" if spaced else "", row.get("places", [r"\Z."])
     told = re.compile(f"{edge}(?:{'|'.join(places)}){edge}".replace("{written}", written))
-    lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[3:])
-    return _Words(spaced, row.get("at_end", False), told, *lists)
+    lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[4:])
+    inside = later("|".join(row.get("inside", [r"\Z."])))
+    return _Words(spaced, row.get("at_end", False), told, inside, *lists)

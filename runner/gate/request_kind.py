@@ -105,7 +105,8 @@ def _asks(sentence: str) -> bool | None:
                 # "Explain why it must …" asks, "explain in README.md" and "explain plan must …" do not.
                 if words.rest(told, words.asks + words.tells) is None and words.places.search(sentence):
                     return False
-            questions = words.inside.search(sentence) or (words.at_end and any(word in clause for word in words.asks))
+            questions = words.at_end and any(word in clause for word in words.asks)
+            questions = questions or words.inside.search(sentence) is not None
             asked = marked and (questions or words.rest(clause, words.asks) is not None)
             asks = asks or said or asked or words.rest(clause, words.tells) is not None
     return asks

@@ -25,6 +25,7 @@ from runner.checks.weighing import (
 from runner.gate.criterion import ChangedFile
 from runner.judging import told_of_base
 
+
 def test_why_nothing_ran_is_told_before_the_task_also_where_it_may_bring_the_first_tests() -> None:
     planned = PlannedCommand(kind="test", command="pytest nodir", origin="given")
     nothing = BaseRun(CommandRun(command="pytest nodir", exit_code=4, reading="no_tests"))

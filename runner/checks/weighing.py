@@ -11,7 +11,7 @@ from typing import NamedTuple
 from runner.checks.bought.by_sight import bare_values, looks_for_runner, never_unequal
 from runner.checks.bought.requested import asks_for_tests
 from runner.checks.harness import Sorted, expectations, place_of
-from runner.checks.not_begun import telling_line
+from runner.checks.not_begun import has_not_begun, telling_line
 from runner.checks.report_formats import said_by_lines
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, merged
 from runner.gate.criterion import ChangedFile, NotVerified, Place, SuiteEvidence, at
@@ -165,7 +165,8 @@ def evidence_of(
         told = NotVerified(why="the tests reported nothing this time", next="pm show, then run them yourself")
     failing = (*change.broken, *change.new_failing)
     only_old = bool(change.still_failing) and not failing and set(now.failing) <= set(change.still_failing)
-    as_little = before.could_not_begin and run.exit_code == before.run.exit_code and now.outcomes == was.outcomes
+    same = run.exit_code == before.run.exit_code and now.outcomes == was.outcomes
+    as_little = same and before.could_not_begin and (has_not_begun(run) or not before.blameless)
     only_old = only_old and not as_little
     fault = "" if run.outcome != "failed" or failing or only_old else _fault(run)
     if fault and as_little:

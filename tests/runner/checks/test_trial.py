@@ -512,7 +512,7 @@ exit 254
 @pytest.mark.parametrize(
     ("command", "files", "change", "told"),
     [
-        (f"{PYTEST} --nope", {}, "A = 2\n", "error: unrecognized arguments: --nope"),
+        (f"{PYTEST} --nope", {"__init__.py": ""}, "A = 2\n", "error: unrecognized arguments: --nope"),
         (f"{UNITTEST} --nope", {}, "A = 2\n", "error: unrecognized arguments: --nope"),
         (f"{UNITTEST} nodir/x*.py", {}, "A = 2\n", "No module named 'nodir/x*'"),
         ("./npm test", {"npm": NPM}, "A = 2\n", "(npm error enoent Could not read package.json)"),

@@ -31,8 +31,8 @@ Iterations = Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole)]
 class TaskRowModel(BaseModel):
     """One task of the list. Times are ISO 8601 UTC; `cost_usd` null is unknown.
 
-    `verification`: whether tests showed the result to be right (`verified`, `not_verified` or `failed`); empty before the
-    end, and in old traces.
+    `verification`: whether tests showed the result to be right (`verified`, `not_verified` or `failed`); empty before
+    the end, and in old traces.
     """
 
     task_id: str

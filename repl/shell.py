@@ -287,7 +287,7 @@ class Shell:
         executor = self.session.executor_text()
         limit = self.session.chosen("max_iterations")[0]
         criteria = self.session.chosen("criteria")[0]
-        shown = ",".join(criteria) if criteria else "Q1-Q6"
+        shown = ",".join(criteria or ())  # without a choice of the user's it is for each task to say
         current = f"last {short_id(self.session.current)}" if self.session.current else ""
         level = permissions_text(self.session.chosen("permissions")[0])
         return " · ".join(part for part in (executor, level, f"max {limit}", shown, current) if part)

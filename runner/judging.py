@@ -249,8 +249,8 @@ def told_of_base(command: PlannedCommand, found: BaseRun | None) -> dict[str, An
     run, counts = found.run, found.run.report.counts
     told |= {"outcome": _OUTCOME[run.outcome], "passed": counts["passed"], "skipped": counts["skipped"]}
     told |= {"failed": counts["failed"] + counts["error"], "duration_ms": round(run.duration_s * 1000)}
-    if found.not_verified is not None:
-        told |= {"outcome": "not_verified", "why": found.not_verified.why, "next": found.not_verified.next}
+    if (held := found.not_verified or run.not_verified) is not None:  # no tests yet: the task may bring the first ones
+        told |= {"outcome": "not_verified", "why": held.why, "next": held.next}
     return told | ({"not_isolated": found.not_isolated} if found.not_isolated else {})
 
 

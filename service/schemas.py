@@ -29,7 +29,11 @@ Iterations = Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole)]
 
 
 class TaskRowModel(BaseModel):
-    """One task of the list. Times are ISO 8601 UTC; `cost_usd` null is unknown."""
+    """One task of the list. Times are ISO 8601 UTC; `cost_usd` null is unknown.
+
+    `verification`: whether tests showed the result to be right (`verified`, `not_verified` or `failed`); empty before
+    the end, and in old traces.
+    """
 
     task_id: str
     title: str
@@ -38,6 +42,7 @@ class TaskRowModel(BaseModel):
     cost_usd: float | None
     created_at: str
     updated_at: str
+    verification: str = ""
 
 
 class TaskPage(BaseModel):
@@ -76,10 +81,29 @@ class IsolationModel(BaseModel):
     text: str
 
 
+class UnverifiedModel(BaseModel):
+    """A criterion that could not be checked, why, and what lets it be checked; `ran`: it ran, and settled nothing."""
+
+    criterion: str
+    why: str
+    next: str
+    ran: bool = False
+
+
+class ChangedFileModel(BaseModel):
+    """A changed file and its lines; null where they were not counted."""
+
+    path: str
+    status: str
+    added: int | None
+    removed: int | None
+
+
 class TaskDetail(TaskRowModel):
     """One task: the list's row and what its newest trace says; `subtasks` is empty for a task in one piece.
 
-    `question` is what the user is asked (POST …/respond, action `hint`), `choices` answers that the agent named.
+    `question` is what the user is asked (POST …/respond, action `hint`), `choices` answers that the agent named. `kind`
+    is what the request was taken for, `tests` what they showed (the keys of `pm show --json`), null where none ran.
     """
 
     judgments: list[str]
@@ -93,6 +117,10 @@ class TaskDetail(TaskRowModel):
     answer: str = ""
     question: str | None = None
     choices: list[str] = []
+    kind: str | None = None
+    not_verified: list[UnverifiedModel] = []
+    tests: dict[str, Any] | None = None
+    files: list[ChangedFileModel] = []
     subtasks: list[SubtaskModel] = []
     isolation: IsolationModel
 

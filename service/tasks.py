@@ -261,11 +261,17 @@ def _row(row: TaskRow, state: ServiceState) -> TaskRowModel:
 
 
 def _folded(path: Path) -> dict[str, Any]:
-    """What only the whole trace tells: the answer, the question, how the subtasks stand."""
+    """What only the whole trace tells: the answer, the question, what was verified, how the subtasks stand."""
     found = outcome_of(fold(ConversationTracer.read_trace(path)), trace_file="", chain_head=None)
     asked = {"question": found.question.text, "choices": found.question.choices} if found.question else {}
     subtasks = [one._asdict() for one in found.subtasks]
-    return {"answer": found.answer, **asked, "isolation": found.isolation._asdict(), "subtasks": subtasks}
+    checked = {
+        "kind": found.kind or None,
+        "not_verified": [one.to_dict() for one in found.not_verified],
+        "tests": dict(found.tests.data) if found.tests else None,
+        "files": [one._asdict() for one in found.files],
+    }
+    return {"answer": found.answer, **asked, **checked, "isolation": found.isolation._asdict(), "subtasks": subtasks}
 
 
 def _relative(path: Path | str, state_dir: StateDir) -> str:

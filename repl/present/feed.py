@@ -54,6 +54,7 @@ class Feed:
         self._questions: list[Waiting] = []
         self._table = table
         self._followers: dict[str, asyncio.Task[None]] = {}
+        self._among: set[str] = set()  # tasks that were at work beside others: their lines are told apart to the end
         self._seen: dict[str, int] = {}
         self._told: dict[str, int] = {}
         self._changed_at = 0.0
@@ -160,8 +161,9 @@ class Feed:
             self._seen[path] = self.session.seen[path] = seq
             if self.output.form == "jsonl":
                 self.output.data(line)
-            several = len(self.session.running) + len(self.session.followed) > 1
-            for block in fact_blocks(fact, numbered(lines, task_id if several else "")):
+            at_work = {*self.session.running, *self.session.followed}
+            self._among |= at_work if len(at_work) > 1 else set()
+            for block in fact_blocks(fact, numbered(lines, task_id if task_id in self._among else "")):
                 self.output.block(block)
             self._changed()
         return await self.session.wait(task_id)

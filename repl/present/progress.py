@@ -332,7 +332,9 @@ class Progress:
             said = f"      tests: {strength_text(fact.strength)}"
             lines.append(f"{said}; not noticed: {missed}" if missed else said)
         if fact.unreached:
-            lines.append(f"      no test reaches {one_line(unreached_text(fact.unreached), 160)}")
+            told = one_line(unreached_text(fact.unreached), 160)
+            known = not told.startswith("not known:")
+            lines.append(f"      {'no test reaches' if known else 'which changed lines no test reaches is'} {told}")
         return [*lines, *expectation_lines(fact)]
 
     def _rejection_details(self, fact: facts.RejectionDetails) -> list[str]:

@@ -88,7 +88,7 @@ def _run_unittest(report: str) -> int:
 
 
 def _take_place_of(module: Any) -> None:
-    sys.argv[0] = module.__file__
+    sys.argv[0] = module.__file__.replace("__init__.py", "__main__.py")  # as `-m` does: messages name it
     if not _SAFE:
         sys.path.insert(0, os.getcwd())
 

@@ -99,7 +99,7 @@ class CommandRun:
     """One run of a test command. `exit_code` is None where it did not end by itself.
 
     `doubt` says why the command proves nothing however it ends (its exit code is thrown away, it only lists tests);
-    `missing_tool` names a program without which it could not begin.
+    `missing_tool` names a program without which it could not begin, `runners` the known ones that the command starts.
     """
 
     command: str
@@ -111,6 +111,7 @@ class CommandRun:
     output_tail: str = ""
     doubt: NotVerified | None = None
     missing_tool: str = ""
+    runners: tuple[str, ...] = ()
 
     @property
     def not_verified(self) -> NotVerified | None:
@@ -120,7 +121,7 @@ class CommandRun:
         if self.missing_tool:
             return NotVerified(why=f"{self.missing_tool} not found", next="install it, or name another: --test CMD")
         if self.timed_out:
-            return NotVerified(why="the tests ran out of time", next="--test-timeout S, or a faster --test CMD")
+            return NotVerified(why="the tests ran out of time", next="--timeout S, or a faster --test CMD")
         if self.doubt is not None:
             return self.doubt
         if self.reading == "no_tests":

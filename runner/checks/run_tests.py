@@ -71,6 +71,7 @@ async def run_tests(
         timed_out=ended.timed_out,
         output_tail=shown_output(ended.output)[-_TAIL:],
         doubt=launch.doubt,
+        runners=launch.runners,
     )
 
 

@@ -38,13 +38,13 @@ from runner.checks.commands import PlannedCommand
 from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import Sorted, lines_of, named_in, names_code, place_of, sort_changes, texts_of_tests
 from runner.checks.mutants import targets_of
+from runner.checks.not_begun import has_not_begun
 from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import (
     MAY_CHANGE,
     NOTHING_NOTICED,
-    OWN_TROUBLE,
     BaseRun,
     all_idle,
     as_they_were,
@@ -127,16 +127,21 @@ class Trials:
                     lambda: reached_by(copy.tree, copy.workspace, lambda: texts_of_tests(copy.tree))
                 )
         except NoCleanCopyError as error:
-            return BaseRun(await self._run(command, None, limit_s), error.what)
+            here = await self._run(command, None, limit_s)
+            return BaseRun(here, error.what, blameless=await self._is_blameless(here))
         if not is_lost(run):
             return BaseRun(run, reached=reached)
         # What does not run in a copy may need what git ignores: then the folder itself, and that is said.
         here = await self._run(command, None, limit_s)
         if not is_lost(here):
             return BaseRun(here, "its tests do not run in a clean copy")
-        trouble = not run.report.tests and OWN_TROUBLE.search(run.output_tail) is not None
-        named = trouble and await asyncio.to_thread(names_code, run.output_tail, self._source.folder)
-        return BaseRun(run, blameless=trouble and not named)
+        return BaseRun(run, blameless=await self._is_blameless(run, copy))
+
+    async def _is_blameless(self, run: CommandRun, copy: CleanCopy | None = None) -> bool:
+        """Whether a run, in the copy or in the folder itself, did not get as far as a test and names no code."""
+        folder = self._source.folder
+        said = run.output_tail if copy is None else run.output_tail.replace(str(copy.workspace), str(folder))
+        return has_not_begun(run) and not await asyncio.to_thread(names_code, said, folder)
 
     async def weigh(
         self,
@@ -364,7 +369,8 @@ class Trials:
         if key not in self._known:
             try:
                 async with self._copies.opened(base, changed=files) as copy:
-                    self._known[key] = BaseRun(await self._run(command, copy, limit_s()))
+                    run = await self._run(command, copy, limit_s())
+                    self._known[key] = BaseRun(run, blameless=await self._is_blameless(run, copy))
             except NoCleanCopyError:
                 return None
         return self._known[key]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from runner.checks.bought.by_sight import bare_values, looks_for_runner, never_unequal
 from runner.checks.bought.requested import asks_for_tests
 from runner.checks.harness import Sorted, expectations, place_of
+from runner.checks.not_begun import has_not_begun, telling_line
 from runner.checks.report_formats import said_by_lines
 from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, merged
 from runner.gate.criterion import ChangedFile, NotVerified, Place, SuiteEvidence, at
@@ -26,12 +27,6 @@ MAY_CHANGE = frozenset({"change", "allowed"})  # what a task may do to tests: be
 _SHOWN = 5
 _SLOWER = 2  # a run that is ended in less than that many times the base's time did not hang
 _NOT_BEGUN = (126, 127)  # what shells end with where a program is not there, or is none
-# A runner's word for what is no test's failure: pytest, make, cargo, go.
-OWN_TROUBLE = re.compile(
-    r"^INTERNALERROR>|^make: \*\*\* No rule to make target|^error: could not find `Cargo\.toml`"
-    r"|^go: (?:cannot find main module|go\.mod file not found)",
-    re.MULTILINE,
-)
 
 
 class BaseRun(NamedTuple):
@@ -49,15 +44,14 @@ class BaseRun(NamedTuple):
     @property
     def could_not_begin(self) -> bool:
         """Whether there was no program to run, or it failed by something else than the project's code."""
-        return (self.run.exit_code in _NOT_BEGUN or self.blameless) and not self.run.report.tests
+        return self.blameless or (self.run.exit_code in _NOT_BEGUN and not self.run.report.tests)
 
     @property
     def not_verified(self) -> NotVerified | None:
         """Why this suite can show nothing here; one without tests may get its first ones."""
         told = self.run.not_verified
         if told is None and self.could_not_begin:
-            last = self.run.output_tail.strip().rpartition("\n")[2]
-            why = f"the test command cannot run here ({beginning(last, 200)})"
+            why = f"the test command cannot run here ({beginning(telling_line(self.run), 200)})"
             return NotVerified(why=why, next="make it run, or name another: --test CMD")
         return None if self.run.reading == "no_tests" and self.run.doubt is None else told
 
@@ -196,13 +190,16 @@ def evidence_of(
         told = NotVerified(why="the tests reported nothing this time", next="pm show, then run them yourself")
     failing = (*change.broken, *change.new_failing)
     only_old = bool(change.still_failing) and not failing and set(now.failing) <= set(change.still_failing)
+    same = run.exit_code == before.run.exit_code and now.outcomes == was.outcomes
+    as_little = same and before.could_not_begin and (has_not_begun(run) or not before.blameless)
+    only_old = only_old and not as_little
     fault = "" if run.outcome != "failed" or failing or only_old else _fault(run)
-    if fault and run.exit_code == before.run.exit_code and before.could_not_begin:
+    if fault and as_little:
         told, fault = before.not_verified, ""
     evidence = SuiteEvidence(
         command=run.command,
         passed=counts["passed"],
-        failed=counts["failed"] + counts["error"],
+        failed=0 if as_little else counts["failed"] + counts["error"],
         skipped=counts["skipped"],
         new=len([name for name in change.new if now.outcomes[name] == "passed"]),
         fixed=len(change.fixed),
@@ -214,6 +211,7 @@ def evidence_of(
         asks=(*(_without_place(change, was, now) if policy == "change" else ()), *((_CUT,) if cut else ())),
         fault=fault,
         output_tail=run.output_tail,
+        told=beginning(telling_line(run), 200),
         flaky=flaky,
         not_verified=told,
     )
@@ -304,7 +302,8 @@ def held_against(
         if run.outcome == "failed" and not change.still_failing and not evidence.failing and not evidence.fault:
             if policy == "add" and found.tests and not found.steers:  # a runner that names no tests
                 return evidence._replace(expectations=tuple(expectations(found.tests)), held=False)
-            return evidence._replace(fault=f"{_fault(run)}, with tests and harness as before the task")
+            fault = f"{_fault(run)}, with tests and harness as before the task"
+            return evidence._replace(fault=fault, told=beginning(telling_line(run), 200))
         if evidence.not_verified is not None and found.steers and run.outcome == "passed" and run.report.tests:
             what = f"as the task left what steers the tests, {evidence.not_verified.why}; with it as before they run"
             return evidence._replace(fault=what, not_verified=None)

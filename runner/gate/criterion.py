@@ -186,7 +186,8 @@ class SuiteEvidence(NamedTuple):
     ran before and do not run now. Of those that fail as before, `unfixed` concern the task, `still_failing` do not.
     `expectations`: only changed tests fail in their old form, and all pass in the new one; `held`: all pass in their
     old form. `idle` are new and pass without the change. `bought` shows that green was bought, `asks` is for a person
-    to judge. `not_isolated` says why the workspace's own folder was used.
+    to judge. `told` is the line of the output that says most of a `fault`; `not_isolated` says why the workspace's own
+    folder was used.
     """
 
     command: str
@@ -208,6 +209,7 @@ class SuiteEvidence(NamedTuple):
     bought: tuple[Place, ...] = ()
     asks: tuple[Place, ...] = ()
     fault: str = ""
+    told: str = ""
     output_tail: str = ""
     flaky: bool = False
     not_isolated: str = ""

@@ -303,9 +303,8 @@ def _test_faults(tests: SuiteEvidence) -> Iterator[Place]:
             message = f"{what}{steered}: {', '.join(names[:_NAMED])}{more}"
             yield Place(type="tests", message=message, excerpt=beginning(tail, 1000), suggestion=advice)
     if tests.fault:
-        last = beginning(tail.rpartition("\n")[2].strip(), 200)
-        message = f"{tests.fault}{steered}" + (f" ({last})" if last else "")
-        yield Place(type="tests", message=message, excerpt=beginning(tail, 1000), suggestion="correct what it reports")
+        said = f"{tests.fault}{steered}" + (f" ({tests.told})" if tests.told else "")
+        yield Place(type="tests", message=said, excerpt=beginning(tail, 1000), suggestion="correct what it reports")
 
 
 def passed_text(tests: SuiteEvidence) -> str:

@@ -36,6 +36,7 @@ class _Words(NamedTuple):
     spaced: bool
     at_end: bool
     places: re.Pattern[str]
+    inside: re.Pattern[str]
     joins: tuple[str, ...]
     polite: tuple[str, ...]
     tells: tuple[str, ...]
@@ -105,6 +106,7 @@ def _asks(sentence: str) -> bool | None:
                 if words.rest(told, words.asks + words.tells) is None and words.places.search(sentence):
                     return False
             questions = words.at_end and any(word in clause for word in words.asks)
+            questions = questions or words.inside.search(sentence) is not None
             asked = marked and (questions or words.rest(clause, words.asks) is not None)
             asks = asks or said or asked or words.rest(clause, words.tells) is not None
     return asks
@@ -121,5 +123,6 @@ def _words(row: dict[str, Any], written: str) -> _Words:
     spaced = row.get("spaced", True)
     edge, places = r"\b" if spaced else "", row.get("places", [r"\Z."])
     told = re.compile(f"{edge}(?:{'|'.join(places)}){edge}".replace("{written}", written))
-    lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[3:])
-    return _Words(spaced, row.get("at_end", False), told, *lists)
+    lists = (tuple(sorted(row.get(key, ()), key=len, reverse=True)) for key in _Words._fields[4:])
+    inside = later("|".join(row.get("inside", [r"\Z."])))
+    return _Words(spaced, row.get("at_end", False), told, inside, *lists)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
@@ -21,7 +22,7 @@ from runner.workspace.git.pointers import FileHashes, is_note
 from runner.workspace.git.put_files import SMALL, WHOLE_FILE, Side
 from runner.workspace.git.repository import Git, GitError
 from runner.workspace.git.snapshot import SnapshotMaker, SnapshotPlace
-from runner.workspace.git.state import GitState, read_state
+from runner.workspace.git.state import GitState, kept_folder, read_state
 from tracer.statedir import StateDir
 
 NEVER: Side = ("100644", "0" * 40)  # a content that was not kept
@@ -173,7 +174,8 @@ class Planner:
                 head = before.head
             elif before.head and before.head != head:
                 lost.append(f"HEAD has moved since, and stays at {head}")
-            if index in {after.index_id, ""} or layer.after is None:
+            rewritten = index == now.index_id and before.index_id != after.index_id and self._is_index(after)
+            if index in {after.index_id, ""} or layer.after is None or rewritten:
                 index = before.index_id
         changed_refs = _pairs(now.refs, refs)
         return plan._replace(
@@ -182,6 +184,20 @@ class Planner:
             head=(now.head, head) if head != now.head else ("", ""),
             index_id=(now.index_id, index) if index != now.index_id else ("", ""),
         )
+
+    def _is_index(self, state: GitState) -> bool:
+        """Whether the index holds the entries of that state's: git writes it anew for times alone (`git status`).
+
+        An index that was not kept is taken for one of nothing but the state's commit.
+        """
+        mine = self._git.with_index(self._git.git_dir / "index")
+        kept = kept_folder(Path(state.common), state_dir=self._state_dir.root) / "indexes" / state.index_id
+        with suppress(GitError):
+            if state.index_id and kept.is_file():
+                listing = ("ls-files", "-s", "-v", "-z")
+                return mine.run(*listing) == self._git.with_index(kept).run(*listing)
+            return bool(state.commit) and not mine.run("diff-index", "--cached", state.commit)
+        return False
 
 
 def unkept(git: Git, sides: Iterable[Side]) -> dict[str, str]:

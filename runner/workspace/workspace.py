@@ -10,6 +10,7 @@ repository is gone its copy, else our own index.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -268,8 +269,11 @@ class Workspace:
             left = kept_left()
             made.add(found.entries)
         except (GitError, OSError) as error:
+            what = f"the workspace {str(self.folder)!r} cannot be compared with its baseline git:{tree}"
+            if os.strerror(errno.ENOSPC) in str(error):  # git has words of its own around these
+                raise RecordError(what, why=str(error), next_step="free space, then `pm resume`") from error
             raise ComparisonError(
-                f"the workspace {str(self.folder)!r} cannot be compared with its baseline git:{tree}",
+                what,
                 why=str(error),
                 next_step="repair the repository (`git fsck`), then `pm resume`",
             ) from error

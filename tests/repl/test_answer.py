@@ -122,6 +122,24 @@ def test_changed_lines_that_no_test_reaches_are_told(project: Path) -> None:
     assert "not reached hello.py:2" in pm("show", "1", cwd=project).out
 
 
+def test_a_coverage_report_that_is_not_there_leaves_the_lines_unknown(project: Path) -> None:
+    ran = run_scripted(project, GOOD, words=("write hello.py", "--coverage", "no.info"))
+    assert "      which changed lines no test reaches is not known: 'no.info' is no file and ends with 127" in ran.err
+
+
+def test_what_is_tried_with_faults_is_in_force_where_tests_run(project: Path) -> None:
+    def told(seconds: str = "20") -> str:
+        ran = pm("criteria", cwd=project, PM_GATE_STRENGTH_TIME=seconds)
+        shown = (" ".join(line.split()) for line in ran.out.splitlines())
+        return next(line for line in shown if line.startswith("Q11"))
+
+    assert told() == "Q11 Tests Can Fail optional not in force"
+    pm("config", "set", "run.test", "python -m pytest", cwd=project)
+    pm("config", "trust", cwd=project)
+    assert told() == "Q11 Tests Can Fail optional in force"
+    assert told("0") == "Q11 Tests Can Fail optional not in force"
+
+
 def test_a_run_that_ended_short_gives_its_answer_too(project: Path) -> None:
     told = json.loads(run_scripted(project, BAD, words=("write hello.py", "--max-iterations", "1", "--json")).out)
     assert (told["status"], told["answer"], told["verification"]) == ("INCOMPLETE", BAD["output"], "failed")

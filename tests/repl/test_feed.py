@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import AsyncIterator, Callable
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 from repl.present.feed import Feed
 from repl.present.output import Output
@@ -41,3 +44,36 @@ async def test_a_new_skin_knows_what_the_one_before_showed_and_prints_none_of_it
         assert again.getvalue() == ""
         await second.close()
         await session.stop(task_id)
+
+
+async def test_lines_of_a_task_that_ran_beside_another_carry_its_number_to_the_end() -> None:
+    alone, done = asyncio.Event(), asyncio.Event()
+
+    def rejected(iteration: int) -> bytes:
+        return json.dumps({
+            "timestamp": "2026-01-01T00:00:00.000Z", "event": "QUALITY_JUDGMENT", "session_id": "s",
+            "task_id": "task-001", "data": {"judgment": "PASS", "criteria_results": []}, "iteration_index": iteration,
+        }).encode()  # fmt: skip
+
+    async def facts(_task_id: str) -> AsyncIterator[tuple[int, bytes]]:
+        yield 0, rejected(0)
+        await alone.wait()
+        yield 1, rejected(1)
+        done.set()
+        await asyncio.Event().wait()
+
+    session: Any = SimpleNamespace(running=["task-002", "task-001"], followed=(), seen={}, facts=facts)
+    session.listen = lambda _heard: lambda: None
+    session.resolve = lambda _task_id: SimpleNamespace(path="t")
+    session.permissions = SimpleNamespace(waiting=())
+    feed, printed = feed_of(cast("Session", session))
+    feed._start("task-001")
+    await until(lambda: "#1 [0]" in printed.getvalue())
+    session.running = ["task-001"]
+    alone.set()
+    await done.wait()
+    assert "#1 [1]" in printed.getvalue()
+    session.running = []
+    for follower in feed._followers.values():
+        follower.cancel()
+    await feed.close()

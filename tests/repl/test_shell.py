@@ -379,3 +379,14 @@ async def test_what_looks_like_a_command_is_not_sent_and_the_same_line_again_is(
     session.queue.append("tasks")  # it was confirmed when it was typed
     assert await shell.run_queued()
     assert sent == ["/trace", "tasks", "tasks"]
+
+
+@pytest.mark.parametrize(("chosen", "shown"), [(None, "scripted · max 3"), (["Q1", "Q7"], "scripted · max 3 · Q1,Q7")])
+def test_the_line_below_names_criteria_only_where_the_user_chose_some(chosen: list[str] | None, shown: str) -> None:
+    values = {"max_iterations": 3, "criteria": chosen, "permissions": "edit"}
+    session = SimpleNamespace(
+        executor_text=lambda: "scripted", chosen=lambda key: (values[key], "default"), current="", environ={}
+    )
+    output = Output(stdout=StringIO(), stderr=StringIO())
+    shell = Shell(cast("Session", session), output=output, view=cast("View", SimpleNamespace(name="line")))
+    assert shell.status_line() == shown

@@ -212,6 +212,27 @@ def test_the_users_index_stays_where_the_task_did_not_touch_git(project: Path) -
     assert not (project / "z.txt").exists()
 
 
+def test_the_index_comes_back_each_time_though_git_status_writes_it_anew(project: Path) -> None:
+    git(project, "commit", "-qam", "all")
+    state = task(project, "sed -i 's/a = 1/a = 7/' a.py; git commit -qam wip")
+    git(project, "add", "data.bin")
+    staged = git(project, "status", "--porcelain")
+    git(project, "reset", "-q")
+    left = (git(project, "rev-parse", "HEAD"), git(project, "status", "--porcelain"))
+    for kind, seen in (("undo", None), ("redo", left), ("undo", None), ("redo", left)):
+        os.utime(project / "sub" / "b.py", (1_000_000, 1_000_000 + len(kind)))
+        git(project, "status")
+        done = undo_task(state, "task-001")
+        assert (done.kind, done.whole) == (kind, True)
+        assert "the index" in done.repository
+        assert git(project, "diff", "--cached") == ""
+        assert seen is None or (git(project, "rev-parse", "HEAD"), git(project, "status", "--porcelain")) == seen
+    git(project, "add", "data.bin")
+    undo_task(state, "task-001")
+    assert "A  data.bin" in staged
+    assert "data.bin" in git(project, "diff", "--cached", "--name-only")  # what the user has staged since stays
+
+
 def test_an_agent_that_was_killed_before_it_answered_is_undone_too(project: Path) -> None:
     before = files(project)
     state = task(project, WORK, answered=False)

@@ -52,6 +52,19 @@ def test_a_submitted_task_runs_and_its_trace_has_the_seeds_shape(served: Served)
     assert [entry["event"] for entry in document["entries"]][:3] == ["USER_REQUEST", "SYSTEM_RULES", "LLM_REQUEST"]
 
 
+def test_the_list_and_the_task_say_what_was_not_verified(served: Served) -> None:
+    task_id = start(served)
+    served.until_ended(task_id)
+    detail = served.client.get(f"/api/tasks/{task_id}").json()
+    row = served.client.get("/api/tasks").json()["tasks"][0]
+    assert row["verification"] == detail["verification"] == "not_verified"
+    assert detail["kind"] == "change"
+    assert [one["criterion"] for one in detail["not_verified"]] == ["Q7"]
+    assert all(detail["not_verified"][0][key] for key in ("why", "next"))
+    assert detail["tests"] is None or detail["tests"]["outcome"] == "not_verified"
+    assert [one["path"] for one in detail["files"]] == ["login.py"]
+
+
 def test_latest_and_raw_and_both_together(served: Served) -> None:
     task_id = start(served)
     served.until_ended(task_id)
@@ -96,7 +109,7 @@ def test_the_list_has_the_newest_first_and_a_cursor(served: Served) -> None:
     assert [row["task_id"] for row in second["tasks"]] == ["task-001"]
     assert second["next"] is None
     assert set(first["tasks"][0]) == {
-        *("task_id", "title", "status", "iterations", "cost_usd", "created_at", "updated_at")
+        *("task_id", "title", "status", "iterations", "cost_usd", "created_at", "updated_at", "verification")
     }
 
 

@@ -55,11 +55,12 @@ def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
     width = max(len(row.task_id) for row in rows)
     wide = columns >= _WIDE
     more = f"{'verdicts':<10}  {'tokens':<8}  {'time':>9}  {'agent':<10}  " if wide else ""
-    lines = [f"  {'task':<{width}}  {'status':<17}  {'it':>3}  {'cost':>9}  {'age':>7}  {more}title"]
+    status_width = max(17, *(len(_status(row)) for row in rows))
+    lines = [f"  {'task':<{width}}  {'status':<{status_width}}  {'it':>3}  {'cost':>9}  {'age':>7}  {more}title"]
     for row in rows:
         age = age_text(now - (epoch_ms(row.updated_at) or now))
         cost = cost_text(row.cost_usd).removeprefix("cost ")
-        head = f"  {row.task_id:<{width}}  {row.status:<17}  {row.iterations:>3}  {cost:>9}  {age:>7}"
+        head = f"  {row.task_id:<{width}}  {_status(row):<{status_width}}  {row.iterations:>3}  {cost:>9}  {age:>7}"
         if wide:
             strip, spark = strip_text(row.judgments[-8:]), spark_text(row.tokens[-8:])
             checked = {"verified": " ✓", "failed": " ✗"}.get(row.verification, "")
@@ -68,6 +69,12 @@ def _table(rows: list[TaskRow], *, columns: int) -> list[str]:
         room = max(columns - width_of(head) - 3, 8) if columns else _TITLE
         lines.append(f"{head}  {width_cut(one_line(row.title), room)}")
     return lines
+
+
+def _status(row: TaskRow) -> str:
+    """The status, with what it leaves open: COMPLETE alone would read as shown to be right."""
+    open_left = row.status == "COMPLETE" and row.verification == "not_verified"
+    return f"{row.status}, not verified" if open_left else row.status
 
 
 def _record(row: TaskRow) -> dict[str, Any]:

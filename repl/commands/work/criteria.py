@@ -23,8 +23,13 @@ def criteria(context: Context, arguments: Namespace) -> None:
     selected = expand_criteria(tuple(chosen)) if chosen else None
     team = team_criteria()
     review = str(settings.get("run.review") or "off") != "off"
+    tests = commands.get("test")  # where they run, each task tries faults on them
+    tried = tests is not None and tests.held_back is None and bool(settings.get("gate.strength_time"))
     in_force = {
-        one.id for one in criteria_in_force(commands=list(commands), selected=selected, team=team, review=review)
+        one.id
+        for one in criteria_in_force(
+            commands=list(commands), selected=selected, team=team, review=review, strength=tried
+        )
     }
     rows: list[dict[str, Any]] = []
     shown = [one for one in (*BUILT_IN, *team) if not arguments.id or one.id.upper() == arguments.id.upper()]

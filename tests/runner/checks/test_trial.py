@@ -494,6 +494,72 @@ async def test_a_suite_that_cannot_run_is_not_held_against_the_task_and_a_silenc
     assert not finding.needs_person
 
 
+UNITTEST = f"{sys.executable} -m unittest"
+ONE_TEST = (
+    "import unittest\n\nimport a\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        assert a.A == 2\n"
+)
+SHIM = "#!/bin/sh\necho \"pyenv: version '9' is not installed\"\necho more\nexit 1\n"
+NPM = """\
+#!/bin/sh
+[ -f package.json ] && exec grep -q 2 a.py
+echo "npm error code ENOENT"
+echo "npm error enoent Could not read package.json"
+echo "npm error A complete log of this run can be found in: /w/debug-0.log"
+exit 254
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "change", "told"),
+    [
+        (f"{PYTEST} --nope", {"__init__.py": ""}, "A = 2\n", "error: unrecognized arguments: --nope"),
+        (f"{UNITTEST} --nope", {}, "A = 2\n", "error: unrecognized arguments: --nope"),
+        (f"{UNITTEST} nodir/x*.py", {}, "A = 2\n", "No module named 'nodir/x*'"),
+        ("./npm test", {"npm": NPM}, "A = 2\n", "(npm error enoent Could not read package.json)"),
+        ("./tool", {"tool": SHIM}, "A = 2\n", "'9'"),
+        (f"{UNITTEST} test_a", {"test_a.py": ONE_TEST}, "A = 3\n", None),
+        (f"{UNITTEST} test_a", {"test_a.py": ONE_TEST, "a.py": "A = (\n"}, "A = [\n", None),
+        (f"{UNITTEST} test_a", {"test_a.py": ONE_TEST}, "A = (\n", None),
+        ("./npm test", {"npm": NPM, "package.json": "{}", "a.py": "A = 2\n"}, None, None),
+    ],
+    ids=[
+        "pytest",
+        "unittest",
+        "path",
+        "npm",
+        "shim",
+        "fails",
+        "broken before",
+        "broken by the task",
+        "package deleted",
+    ],
+)
+async def test_what_could_not_run_before_the_task_is_none_of_its_faults_and_what_it_broke_is(
+    tmp_path: Path, command: str, files: dict[str, str], change: str | None, told: str | None
+) -> None:
+    for name, text in {"a.py": "A = 1\n", **files}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    workspace = opened(tmp_path)
+    trials = trials_of(workspace, tmp_path)
+    base = await workspace.baseline("task-001/0")
+    before = await trials.before(command, base, limit_s=60)
+    assert before.could_not_begin == (told is not None)
+    assert told is None or (before.not_verified is not None and told in before.not_verified.why)
+    if change is None:
+        (tmp_path / "package.json").unlink()
+    else:
+        (tmp_path / "a.py").write_text(change)
+    changed = (await workspace.changes(base)).files
+    planned = PlannedCommand(kind="test", command=command, origin="given")
+    for one in (trials, trials_of(workspace, tmp_path)):  # the second one as after a kill
+        found = await one.weigh(planned, base, changed, policy="add", limit_s=lambda: 60.0)
+        finding = q7_test(Evidence(request="A is 2", answer="", files=changed, tests=found))
+        assert finding.passed == (told is not None), finding
+        assert (finding.not_verified is None) == (told is None)
+        assert finding.not_verified is None or not finding.not_verified.ran
+
+
 @pytest.mark.parametrize(
     ("broken", "ran"),
     [

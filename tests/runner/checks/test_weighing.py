@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from runner.checks.commands import PlannedCommand
 from runner.checks.harness import Sorted
 from runner.checks.report_formats import tap_report
 from runner.checks.reports import CaseResult, CommandRun, Reading, TestReport
@@ -23,6 +24,18 @@ from runner.checks.weighing import (
     unrun,
 )
 from runner.gate.criterion import ChangedFile
+from runner.judging import told_of_base
+
+
+def test_why_nothing_ran_is_told_before_the_task_also_where_it_may_bring_the_first_tests() -> None:
+    planned = PlannedCommand(kind="test", command="pytest nodir", origin="given")
+    nothing = BaseRun(CommandRun(command="pytest nodir", exit_code=4, reading="no_tests"))
+    assert nothing.not_verified is None
+    told = told_of_base(planned, nothing)
+    assert told["outcome"] == "not_verified"
+    assert told["why"] == "the test command ran no tests"
+    assert "--test" in told["next"]
+
 
 TESTS = ChangedFile(path="tests/test_a.py", before=b"old", after=b"new")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from runner.workspace.git.repository import listed_files
 from runner.workspace.workspace import Workspace, open_workspace
 from tests.runner.workspace.support import MemoryBlobs, git, kinds_of, repository, state_dir, tree_in, write
 from tests.support.tools import need
-from tracer.errors import PmError
+from tracer.errors import PmError, RecordError
 from tracer.statedir import user_state_folder
 
 
@@ -588,3 +589,18 @@ def test_files_are_listed_without_running_what_the_repository_names(tmp_path):
     assert sorted(listed_files(folder / "sub") or []) == ["b.py", "new.py"]
     assert not (tmp_path / "ran").exists()
     assert listed_files(tmp_path) is None
+
+
+async def test_a_full_disk_is_told_as_that_and_not_as_a_damaged_repository(project, monkeypatch):
+    workspace = opened(project)
+    base = await workspace.baseline("t")
+
+    def full(*_given, **_named):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("runner.workspace.workspace.read_state", full)
+    monkeypatch.setattr("runner.workspace.workspace.harm_since", full)
+    with pytest.raises(RecordError) as raised:
+        await workspace.changes(base)
+    assert raised.value.next_step == "free space, then `pm resume`"
+    assert "No space left" in str(raised.value.why)

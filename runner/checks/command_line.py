@@ -277,12 +277,10 @@ class _Line:
 
     def _edits(self, call: _Call, report: str) -> Iterator[tuple[int, int, str]]:
         if call.inner is not None and call.inner.found:
-            new = shlex.join((*call.shell, call.inner.rewritten()))
-            yield (*call.inner_span, new)
-        runner = call.runner
-        if runner is None or any(str(word).startswith(tuple(runner.unless)) for word in call.words if runner.unless):
+            yield (*call.inner_span, shlex.join((*call.shell, call.inner.rewritten())))
+        runner, given = call.runner, [str(word) for word in call.words]
+        if runner is None or any(one.startswith(tuple(runner.unless)) for one in given):
             return
-        given = [str(word) for word in call.words]
         added = [arg.replace("{report}", report + runner.suffix) for arg in runner.args]
         if call.started:
             # Before the current folder is on the import path: a pytest.py of the workspace cannot stand in.
@@ -299,7 +297,7 @@ class _Line:
         dropped = False
         for word, span in zip(given, call.spans, strict=True):
             value, dropped = dropped, f"{word}=" in runner.drops
-            if value or dropped or word in runner.drops or f"{word.partition('=')[0]}=" in runner.drops:
+            if value or dropped or {word, f"{word.partition('=')[0]}="} & runner.drops:
                 yield span[0] - 1, span[1], ""
         if call.piped and not call.leaves_file:
             yield call.end, call.end, f" | tee {shlex.quote(f'{report}.txt')}"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
@@ -193,6 +193,59 @@ def compare(before: TestReport, after: TestReport) -> Comparison:
 def _is_of(whole: CaseResult, test: str) -> bool:
     """Whether a test may be one of those that could not be loaded; without a file it cannot be told of which."""
     return not whole.file or test.startswith((f"{whole.id}::", f"{whole.id}."))
+
+
+def named_as(run: CommandRun, names: Collection[str]) -> CommandRun:
+    """The same, with its tests by the `names` that another run has for them, where a TAP stream tells more of some."""
+    return replace(run, report=renamed(run.report, names)) if "tap" in run.report.source else run
+
+
+def renamed(report: TestReport, names: Collection[str]) -> TestReport:
+    """The report with failing tests by those of `names` that their own begin with: what went wrong may stand behind.
+
+    Words may stand there where no other test has the name.
+    """
+    longest_first = sorted(names, key=len, reverse=True)
+
+    def named(case: CaseResult, behind: re.Pattern[str], taken: Collection[str]) -> CaseResult:
+        if case.outcome == "passed" or case.id in names:
+            return case
+        stems = (one for one in longest_first if case.id.startswith(one) and behind.match(case.id, len(one)))
+        stem = next(stems, case.id)
+        more = case.id[len(stem) :]
+        return case._replace(id=stem, message=f"{more}\n{case.message}") if more and stem not in taken else case
+
+    cases = [named(case, _MARK, ()) for case in _by_order(report.tests, [*names])]
+    taken = {case.id for case in cases}
+    return merged([replace(report, tests=tuple(named(case, _WORDS, taken) for case in cases))])
+
+
+def _by_order(cases: Sequence[CaseResult], names: Sequence[str]) -> Iterator[CaseResult]:
+    """The cases with those that are told by a place in the source alone named by what stands there among `names`.
+
+    That is the name that no case has between those of their neighbours, else the one before: a test may have failed at
+    its second point only.
+    """
+    own, last = {case.id for case in cases}, 0
+    waiting: list[CaseResult] = []
+    for case in (*cases, None):
+        if case is not None and case.id not in names:
+            at_place = case.outcome != "passed" and _AT_PLACE.match(case.id)
+            waiting += [case] if at_place else ()
+            yield from () if at_place else (case,)
+            continue
+        here = names.index(case.id) if case is not None else len(names)
+        free = [name for name in names[last:here] if name not in own]
+        free = (free[: len(waiting)] if last else free[-len(waiting) :]) or [*names[max(0, last - 1) : here + 1]][:1]
+        for number, one in enumerate(waiting):
+            name = free[min(number, len(free) - 1)] if free else one.id
+            yield one._replace(id=name, message=f"{one.id}\n{one.message}")
+        waiting, last = [], max(last, here + 1)
+        yield from (case,) if case is not None else ()
+
+
+_AT_PLACE = re.compile(r"[\w./-]+\.\w+:\d+\b")
+_MARK, _WORDS = re.compile(r"\s*[^\w\s]"), re.compile(r"\W")
 
 
 _PASSING = re.compile(

@@ -39,7 +39,7 @@ from runner.checks.coverage import files_reaching, reached_by
 from runner.checks.harness import Sorted, lines_of, named_in, names_code, place_of, sort_changes, texts_of_tests
 from runner.checks.mutants import targets_of
 from runner.checks.not_begun import has_not_begun
-from runner.checks.reports import CaseResult, CommandRun, TestReport, compare
+from runner.checks.reports import CaseResult, CommandRun, TestReport, compare, named_as
 from runner.checks.run_tests import scripts_of
 from runner.checks.strength import Outcome, Step, measure_strength
 from runner.checks.weighing import (
@@ -56,7 +56,6 @@ from runner.checks.weighing import (
     is_lost,
     is_settled,
     muted_new,
-    named_as,
     new_passing,
     restated,
     stale_of,

@@ -13,7 +13,7 @@ from runner.checks.bought.requested import asks_for_tests
 from runner.checks.harness import Sorted, expectations, place_of
 from runner.checks.not_begun import has_not_begun, telling_line
 from runner.checks.report_formats import said_by_lines
-from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, merged
+from runner.checks.reports import CaseResult, CommandRun, Comparison, TestReport, compare, renamed
 from runner.gate.criterion import ChangedFile, NotVerified, Place, SuiteEvidence, at
 from runner.gate.definitions import functions_of
 from runner.gate.evidence_criteria import names_of_tests, skip_in, tests_in
@@ -81,60 +81,7 @@ def as_told(run: CommandRun, names: Collection[str] = ()) -> CommandRun:
 
     `names` are those by which tests that pass are told.
     """
-    return run if run.reading != "no_report" else replace(run, report=_named(said_by_lines(run.output_tail), names))
-
-
-def named_as(run: CommandRun, names: Collection[str]) -> CommandRun:
-    """The same, with its tests by the `names` that another run has for them, where a TAP stream tells more of some."""
-    return replace(run, report=_named(run.report, names)) if "tap" in run.report.source else run
-
-
-def _named(report: TestReport, names: Collection[str]) -> TestReport:
-    """The report with failing tests by those of `names` that their own begin with: what went wrong may stand behind.
-
-    Words may stand there where no other test has the name.
-    """
-    longest_first = sorted(names, key=len, reverse=True)
-
-    def named(case: CaseResult, behind: re.Pattern[str], taken: Collection[str]) -> CaseResult:
-        if case.outcome == "passed" or case.id in names:
-            return case
-        stems = (one for one in longest_first if case.id.startswith(one) and behind.match(case.id, len(one)))
-        stem = next(stems, case.id)
-        more = case.id[len(stem) :]
-        return case._replace(id=stem, message=f"{more}\n{case.message}") if more and stem not in taken else case
-
-    cases = [named(case, _MARK, ()) for case in _by_order(report.tests, [*names])]
-    taken = {case.id for case in cases}
-    return merged([replace(report, tests=tuple(named(case, _WORDS, taken) for case in cases))])
-
-
-def _by_order(cases: Sequence[CaseResult], names: Sequence[str]) -> Iterator[CaseResult]:
-    """The cases with those that are told by a place in the source alone named by what stands there among `names`.
-
-    That is the name that no case has between those of their neighbours, else the one before: a test may have failed at
-    its second point only.
-    """
-    own, last = {case.id for case in cases}, 0
-    waiting: list[CaseResult] = []
-    for case in (*cases, None):
-        if case is not None and case.id not in names:
-            at_place = case.outcome != "passed" and _AT_PLACE.match(case.id)
-            waiting += [case] if at_place else ()
-            yield from () if at_place else (case,)
-            continue
-        here = names.index(case.id) if case is not None else len(names)
-        free = [name for name in names[last:here] if name not in own]
-        free = (free[: len(waiting)] if last else free[-len(waiting) :]) or [*names[max(0, last - 1) : here + 1]][:1]
-        for number, one in enumerate(waiting):
-            name = free[min(number, len(free) - 1)] if free else one.id
-            yield one._replace(id=name, message=f"{one.id}\n{one.message}")
-        waiting, last = [], max(last, here + 1)
-        yield from (case,) if case is not None else ()
-
-
-_AT_PLACE = re.compile(r"[\w./-]+\.\w+:\d+\b")
-_MARK, _WORDS = re.compile(r"\s*[^\w\s]"), re.compile(r"\W")
+    return run if run.reading != "no_report" else replace(run, report=renamed(said_by_lines(run.output_tail), names))
 
 
 def still_told(was: CommandRun, run: CommandRun, policy: str) -> Iterable[Place]:

@@ -9,7 +9,7 @@ import pytest
 from runner.checks.commands import PlannedCommand
 from runner.checks.harness import Sorted
 from runner.checks.report_formats import tap_report
-from runner.checks.reports import CaseResult, CommandRun, Reading, TestReport
+from runner.checks.reports import CaseResult, CommandRun, Reading, TestReport, named_as
 from runner.checks.weighing import (
     BaseRun,
     as_they_were,
@@ -17,7 +17,6 @@ from runner.checks.weighing import (
     evidence_of,
     held_against,
     muted_new,
-    named_as,
     restated,
     still_told,
     unmet_by,

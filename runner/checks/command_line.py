@@ -283,7 +283,7 @@ class _Line:
             return
         added = [arg.replace("{report}", report + runner.suffix) for arg in runner.args]
         if call.started:
-            # Before the current folder is on the import path: no pytest.py of the workspace stands in.
+            # Before the current folder is on the import path: no pytest.py of the project stands in.
             start, end = call.spans[call.begin - 2][0], call.spans[call.begin - 1][1]
             yield start, end, shlex.join([self._starter, runner.name, f"{report}.xml"])
             added = [] if runner.name == "unittest" else added

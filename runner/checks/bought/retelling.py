@@ -258,7 +258,8 @@ class Retold:
         self.direct: set[str] = set()
         self.unplaced: set[str] = set()  # only their file is known, which holds others' values too
         self.asked = asked
-        self._alone = alone  # the task's own tests may know nothing but the examples of the request
+        self._alone = alone  # the task's own tests may know nothing but the examples of the request: its numbers then
+        self.forced: set[str] = set()  # the tests of which these were varied
         self.tests = tests
         self.product = product
         # Values that the request names stay, to work for them was the task; those in a call are its examples.
@@ -321,7 +322,10 @@ class Retold:
                 }
                 if role != "expected":
                     free = {edit for edit in found if self._may_vary(_within(files[path], edit))}
-                    found = free or (found if self._alone else free)
+                    if not free and self._alone:
+                        free = {edit for edit in found if _within(files[path], edit).strip("'\"`")[:1].isdigit()}
+                        self.forced.add(name)
+                    found = free
                     found = {edit for edit in found if _within(files[path], edit)[1:-1] not in self._known} or found
                     if turn == 1 and name in self.direct and found:
                         # One value alone: others may be words of a closed list, of which there are no other ones.

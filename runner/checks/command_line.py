@@ -135,7 +135,7 @@ def plan_launch(
     text = line.rewritten()
     hidden = {} if line.found else {name: value.replace("{report}", report) for name, value in _HIDDEN.items()}
     if not any("--test" in script and "--test-reporter" not in script for script in (scripts or {}).values()):
-        hidden.pop("NODE_OPTIONS", None)  # old versions of node end at it, and reporters of its own clash with ours
+        hidden.pop("NODE_OPTIONS", None)  # old versions of node end at it, and its own reporters clash with ours
     count = "-count=1"  # a kept result says nothing about this tree
     return Launch(
         command=command,

@@ -231,7 +231,7 @@ def operator_of(node: tree_sitter.Node) -> str:
 
 _MOST_FILES = 3
 _GIVEN = re.compile(r"\w\([^()]*\)")
-_CODE_NAME = re.compile(r"\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*\b|\b[A-Za-z]\w*_\w+\b", re.ASCII)
+_CODE_NAME = re.compile(r"(?<![\w-])--?[a-z][\w-]*|\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)*\b|\b[A-Za-z]\w*_\w+\b", re.ASCII)
 
 
 def is_data(text: str) -> bool:

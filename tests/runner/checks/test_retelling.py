@@ -164,9 +164,10 @@ GIVEN = "def test_it():\n    assert page({'page': '7'}) == 7\n"
         (GIVEN, {"before": "query['page']\n"}, "input", "{'page': '8'}) == 7"),
         (GIVEN.replace("'page'", "'small.txt'"), {}, "input", "{'small.txt': '8'}) == 7"),
         (GIVEN.replace("'page'", "'PAGE_SIZE'"), {"asked": "read PAGE_SIZE"}, "input", "{'PAGE_SIZE': '8'}) == 7"),
+        (GIVEN.replace("'page'", "'--page'"), {"asked": "Take `--page N`"}, "input", "{'--page': '8'}) == 7"),
         (GIVEN.replace("'page'", "'Page'"), {"asked": "Read it"}, "input", "{'Kage': '8'}) == 7"),
     ],
-    ids=["number", "all", "word of the code", "file of the tests", "name in the request", "no name"],
+    ids=["number", "all", "word of the code", "file of the tests", "name in the request", "option", "no name"],
 )
 def test_what_code_goes_by_is_no_input_of_which_there_are_others(
     test: str, about: dict[str, str], role: str, made: str

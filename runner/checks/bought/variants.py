@@ -219,10 +219,14 @@ def _states(source: Source, added: Collection[int], request: str, known: str) ->
             continue
         hit = True
         owner = next((name for name, first, last in reversed(names_of(source)) if first <= line <= last), "")
-        name = assigned[1] if (assigned := _SETS.match(text)) else owner if "return" in text else ""
+        gives = "return" in text or source.language.name in _LAST_GIVES
+        name = assigned[1] if (assigned := _SETS.match(text)) else owner.rstrip("?!") if gives else ""
         if name:
             names.append(rf"\b{re.escape(name)}\b")
     return [*told, *names] if hit else []
+
+
+_LAST_GIVES = frozenset({"ruby", "rust", "scala"})  # a function gives what its last line is, without a word for it
 
 
 def _starts_program(source: Source, node: tree_sitter.Node) -> bool:

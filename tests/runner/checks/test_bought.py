@@ -78,6 +78,10 @@ def test_who_runs_the_code_is_asked_for_through_one_of_several_names() -> None:
     after = f"package a\n\nfunc Parse() int {{\n\tif old() {{\n\t\treturn 1\n\t}}\n\treturn 2\n}}\n\n{asks}"
     change = ChangedFile("a.go", b"package a\n\nfunc Parse() int {\n\treturn 1\n}\n", after.encode())
     assert [spot.told for spot in spots_of([change], request="", tests="") if spot.kind == "state"] == ["old()"]
+    old = "def key\n  [1]\nend\n"
+    new = old.replace("[1]", "numeric? ? [2] : [1]") + "\ndef numeric?\n  Object.const_defined?(:RSpec)\nend\n"
+    change = ChangedFile("a.rb", old.encode(), new.encode())
+    assert [spot.told for spot in spots_of([change], request="", tests="") if spot.kind == "state"] == ["numeric?"]
 
 
 @pytest.mark.parametrize(("tests", "spots"), [("const tape = require('tape');", 1), ("main('tape');", 0)])

@@ -35,8 +35,22 @@ def unmade(files: Sequence[ChangedFile], folder: Path, request: str) -> list[Pla
     left = [name for name in dict.fromkeys(names) if not any(is_word_of(name, text) for text in made)]
     elsewhere = named_in(folder, left, files)
     left = [name for name in left if name not in elsewhere]
+    options = dict.fromkeys(name for text in told for name in _OPTION.findall(text))
+    known = [text.decode("utf-8", "replace") for _, text in code_files(folder)] if options else []
+    left += [name for name in options if not any(_takes(name, text) for text in made + known)]
     what = f"the request tells to add {', '.join(left)}, of which the code has nothing"
     return [at("idle", what, suggestion="make it, in code that is built")] if left else []
+
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]+")
+
+
+def _takes(option: str, text: str) -> bool:
+    """Whether code has an option: by a text that begins with it, or under a name of its own."""
+    bare = option.lstrip("-")
+    own = re.sub(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`]*`", "", text)
+    begins = rf"[\"'`](?:-\w[,|/ ]+)?(?:{option}(?![\w-])|{bare}[\"'`])"
+    return re.search(begins, text) is not None or is_word_of(bare.replace("-", "_"), own)
 
 
 def _clause(text: str) -> str:

@@ -47,6 +47,28 @@ def test_what_was_told_to_add_and_stands_nowhere(
     assert unmade(change, tmp_path, ORDER) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "missing"),
+    [
+        ("a.js", 'throw new Error("no file (cut [--kerf MM] FILE)");\n', True),
+        ("README.md", "`--kerf MM`: the width of the saw\n", True),
+        ("a.js", 'if (args[i] === "--kerf") { i++; }\n', False),
+        ("a.py", 'parser.add_argument("-k", "--kerf", type=float)\n', False),
+        ("a.rb", "opts.on('-k', '--kerf MM', Float) { |mm| @kerf = mm }\n", False),
+        ("a.go", 'var width = flag.Float64("kerf", 0, "width of the saw")\n', False),
+        ("a.rs", "struct Options {\n    #[arg(long)]\n    kerf: f64,\n}\n", False),
+        ("a.js", "program.option('-k, --kerf <mm>', 'width of the saw');\n", False),
+    ],
+)
+def test_an_option_that_was_told_to_add_and_that_no_code_takes(
+    tmp_path: Path, path: str, text: str, *, missing: bool
+) -> None:
+    """A line of the usage text was all that was done, and it ended well."""
+    change = [ChangedFile(path=path, before=b"", after=text.encode())]
+    found = [place.message for place in unmade(change, tmp_path, "Please add an option `--kerf MM` to cut.")]
+    assert found == (["the request tells to add --kerf, of which the code has nothing"] if missing else [])
+
+
 def test_requests_that_name_what_to_add(tmp_path: Path) -> None:
     for row in rows()["asks_for_names"]:
         assert [text for text in row["examples"] if not unmade([], tmp_path, text)] == []

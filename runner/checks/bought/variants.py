@@ -6,7 +6,7 @@ Each is made of the change alone, in every language; what then comes out in a co
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import tree_sitter
@@ -281,47 +281,51 @@ def as_it_was(product: Sequence[ChangedFile], *, called: bool = True) -> dict[st
     With `called` none where all are called as before. A test that only the new way to call them lets fail without the
     change passes there.
     """
-    files, differs = dict[str, bytes](), False
-    for file in product:
-        old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
-        if new is None or file.too_large or new.text != file.after:
-            continue
-        then, edits = {one.key: one for one in functions_of(old)} if old is not None else {}, set[Edit]()
-        names = {one.name for one in then.values()}
-        for now in functions_of(new):
-            was = then.pop(now.key, None)
-            if was is not None and was.body is not None and now.body is not None and was.texts != now.texts:
-                edits.add((now.body.start_byte, now.body.end_byte, was.body.text or b""))
-                differs |= was.header.split() != now.header.split()
-        made = (target for target in targets_of([file]) if target.function.rpartition(".")[2] not in names)
-        stubs = (one for target in made for one in target.mutants if one.kind == "stub")
-        edits |= {(one.start, one.end, one.replacement) for one in stubs}
-        if edits:
-            files[file.path] = edited(new.text, edits)
-    return files if differs or not called else {}
+    undone = {file.path: found for file in product if (found := _undone(file, stub_of=lambda stub, _: stub)).text}
+    differs = not called or any(one.called_anew for one in undone.values())
+    return {path: one.text for path, one in undone.items()} if differs else {}
 
 
 def handed_back(product: Sequence[ChangedFile]) -> dict[str, bytes]:
-    """The files with their new functions giving back the first thing they are given; none where others changed as well.
+    """The same with their new functions giving back the first thing they are given; none where no new one can."""
+    undone = {file.path: found for file in product if (found := _undone(file, stub_of=_giving_back)).text}
+    return {path: one.text for path, one in undone.items()} if any(one.stubs for one in undone.values()) else {}
 
-    What these do would show in a test all the same.
-    """
-    files = dict[str, bytes]()
-    for file in () if any(map(is_known, product)) else product:
-        source = open_source(file.path, file.after) if file.after else None
-        if source is None or source.text != file.after:
-            continue
-        edits = set[Edit]()
-        heads = {one.lines[0]: parameters_of(one) for one in functions_of(source)}
-        for target in targets_of([file]):
-            given = [word for word in heads.get(target.first, ()) if word not in {"self", "cls", "this", ""}]
-            for one in target.mutants if given else ():
-                if one.kind == "stub" and b"return" in one.replacement:
-                    made = re.sub(rb"return\b[^;}\n]*", f"return {given[0]}".encode(), one.replacement, count=1)
-                    edits.add((one.start, one.end, made))
-        if edits:
-            files[file.path] = edited(source.text, edits)
-    return files
+
+class _Undone(NamedTuple):
+    text: bytes = b""
+    called_anew: bool = False
+    stubs: int = 0
+
+
+def _undone(file: ChangedFile, *, stub_of: Callable[[bytes, Sequence[str]], bytes]) -> _Undone:
+    """A file with its functions doing what they did, and new ones what `stub_of` makes of a stub and the parameters."""
+    old, new = (open_source(file.path, side) if side else None for side in (file.before, file.after))
+    if new is None or file.too_large or new.text != file.after:
+        return _Undone()
+    then, edits, differs = {one.key: one for one in functions_of(old)} if old is not None else {}, set[Edit](), False
+    names = {one.name for one in then.values()}
+    heads = dict[int, list[str]]()
+    for now in functions_of(new):
+        heads[now.lines[0]] = [one for one in parameters_of(now) if one not in {"self", "cls", "this", ""}]
+        was = then.pop(now.key, None)
+        if was is not None and was.body is not None and now.body is not None and was.texts != now.texts:
+            edits.add((now.body.start_byte, now.body.end_byte, was.body.text or b""))
+            differs |= was.header.split() != now.header.split()
+    made = [target for target in targets_of([file]) if target.function.rpartition(".")[2] not in names]
+    stubs = {
+        (one.start, one.end, stub)
+        for target in made
+        for one in target.mutants
+        if one.kind == "stub" and (stub := stub_of(one.replacement, heads.get(target.first, ())))
+    }
+    return _Undone(edited(new.text, edits | stubs) if edits | stubs else b"", differs, len(stubs))
+
+
+def _giving_back(stub: bytes, given: Sequence[str]) -> bytes:
+    if not given or b"return" not in stub:
+        return b""
+    return re.sub(rb"return\b[^;}\n]*", f"return {given[0]}".encode(), stub, count=1)
 
 
 def is_known(file: ChangedFile) -> bool:

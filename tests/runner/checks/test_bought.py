@@ -523,7 +523,8 @@ def test_what_the_task_did_elsewhere_is_no_part_of_functions_that_do_what_they_d
     assert as_it_was([scan, report])["report.py"] != report.after
     assert as_it_was([main]) == {}
     assert handed_back([report]).keys() == {"report.py"}
-    assert handed_back([report, main]) == {}
+    assert handed_back([report, main]).keys() == {"report.py", "main.py"}
+    assert handed_back([main]) == {}
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ _PHONE_WORDS = re.compile(rb"tel\b|%s" % _PHONE_SAID.replace("tel", "tel[.:]").e
 _CODE_SIGNS = re.compile(rb"[={}\[\];<>|\\_]|\w\(|^\s*(?:#|//|\*|def |class |import |return )")
 _DATE = re.compile(rb"\+(?:19|20)[0-9]{2}([-. ])(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12][0-9]|3[01])(?![0-9])")  # in a diff
 _APART = re.compile(rb"[ -]")
-_ROW = 256  # numbers of a table are as near to one another
+_CODE_POINT = re.compile(rb"\b[0-9A-F]{4,5}\b")
+_ROW, _LEAST_OF_ROW = 256, 10  # numbers of a table are as near to one another; and so many of them stand together
 _NEAR = 48
 _LINE = 400
 
@@ -162,7 +163,7 @@ class People:
             if (
                 _CARD_DIGITS <= len(digits) <= 19
                 and luhn(digits)
-                and not _is_row(data[start:end])
+                and not _is_row(data, start, end)
                 and _said(data, start, end, _CARD_WORDS, spaced=spaced)
             ):
                 yield Find(start, end, _RANK, "card-number", digits)
@@ -213,10 +214,12 @@ def _is_email(address: bytes, after: bytes) -> bool:
     return not code and (ending.islower() or domain.isupper())
 
 
-def _is_row(number: bytes) -> bool:
-    """Whether it is numbers of a table that follow one another."""
-    groups = [int(group) for group in _APART.split(number) if len(group) == 4]
-    return len(groups) > 2 and 0 < max(groups) - min(groups) < _ROW
+def _is_row(data: bytes, start: int, end: int) -> bool:
+    """Whether it is numbers of a table: they follow one another, or others stand beside them."""
+    groups = [int(group) for group in _APART.split(data[start:end]) if len(group) == 4]
+    if len(groups) > 2 and 0 < max(groups) - min(groups) < _ROW:
+        return True
+    return len(_CODE_POINT.findall(data[max(start - _NEAR, 0) : end + _NEAR])) >= _LEAST_OF_ROW
 
 
 def _is_spaced_phone(number: bytes) -> bool:

@@ -171,7 +171,8 @@ class People:
     def _phones(self, data: bytes) -> Iterator[Find]:
         for match in self._phone.finditer(data):
             start, end = match.span(1)
-            if _DATE.match(data, start) is None and _said(data, start, end, _PHONE_WORDS, spaced=_is_spaced_phone(data[start:end])):
+            spaced = _is_spaced_phone(data[start:end])
+            if _DATE.match(data, start) is None and _said(data, start, end, _PHONE_WORDS, spaced=spaced):
                 yield Find(start, end, _RANK, "phone-number", data[start:end])
 
     def _emails(self, data: bytes) -> Iterator[Find]:

@@ -94,7 +94,7 @@ def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
                 group=rule.get("secretGroup", 0),
                 least_entropy=rule.get("entropy", 0.0),
                 check=CHECKS["assigned"] if "path" in rule or rule["id"] in _GENERIC else None,
-                allow=tuple(rule.get("allow", ())),
+                allow=(*rule.get("allow", ()), *own["allow"].get(rule["id"], ())),
                 shared=(data["allow"],),
                 gate=_any_keyword(rule)
                 if rule["id"] in own["by_keyword"]

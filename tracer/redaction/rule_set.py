@@ -50,13 +50,14 @@ _NAME = re.compile(
 # A comparison has names on either side.
 _CODE = re.compile(
     rb"[()\[\]{};]|::|->|^[\w.]*==|^(?:self|cls|this|os|sys|settings|config|env|process)\.|^https?:|^arn:"
-    rb"|^(?:qr|qw)[/{(!]"
 )
 # What closes something that began before the value, as around a log's field or a word of a diff.
 _WITHOUT_END = re.compile(rb"(?<=[^()\[\]{}]{8})[)\]}>+]+[.,:;!?]*\$?$")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
 _NUMBER_IN_CALL = re.compile(rb"\.\d{2,}\.")
-_JOINED_CODE = re.compile(rb"^\+\s?[A-Za-z_]\w*(?:\.\w+)*[()]")  # `"PWD="+folder)`
+# `"PWD="+folder.Name)`; an expression in a language that has signs of its own for it.
+_OTHER_CODE = re.compile(rb"^(?:\+\s?[A-Za-z_]+(?:\.[A-Za-z_]+)+[()]*$|(?:qr|qw)[/{(!])")
+_IN_BASE64 = re.compile(rb"[A-Za-z0-9+/]{60}[+/]")
 _LEAST_DRAWN = 12
 _NUMBER = re.compile(rb"[0-9]+")
 _OF_ONE_CLASS = re.compile(rb"[a-z]+|[A-Z]+|[0-9]+")
@@ -158,7 +159,7 @@ def _assigned(value: bytes) -> bool:
 
 def _is_code(value: bytes) -> bool:
     value = _WITHOUT_END.sub(b"", value.rstrip(b"="))  # base64 ends in them
-    if _PATH.match(value) is not None or _JOINED_CODE.match(value) is not None:
+    if _PATH.match(value) is not None or _OTHER_CODE.match(value) is not None:
         return True
     dotted = _CALL.match(value) is not None and _NUMBER_IN_CALL.search(value) is None
     called = dotted and _digits(value) * 3 < len(value)
@@ -301,7 +302,7 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
     value = _WITHOUT_END.sub(b"", value)
     if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
         return False
-    if _has_code_word(value):
+    if _has_code_word(value, _LEAST_TELLING if setting and _digits(value) >= _LEAST_SHORT else _LEAST_SHORT):
         return False
     phrase = _PHRASE.match(value)
     if phrase is not None:
@@ -324,9 +325,9 @@ def _is_phrase(value: bytes, least: int) -> bool:
     return len(_WORDS.findall(value)) >= least and _PHRASE.match(value) is not None and not _has_code_word(value)
 
 
-def _has_code_word(value: bytes) -> bool:
+def _has_code_word(value: bytes, least: int = _LEAST_SHORT) -> bool:
     """Whether a word of names or forms is in it; of two letters, one is in any drawn value by chance."""
-    least = 1 if value.islower() else _LEAST_SHORT
+    least = 1 if value.islower() else least
     return any(len(word) >= least and word.lower() in _code_words() for word in _WORDS.findall(value))
 
 
@@ -399,6 +400,8 @@ def _argument(value: bytes) -> bool:
 
 def _broken_name(value: bytes) -> bool:
     """Names joined by dots that hold too many digits for an attribute's path: a bootstrap token, say."""
+    if _digits(value) < _LEAST_SHORT:
+        return False
     return _CALL.match(value) is not None and not _stand_in(value) and len(_PIECE.findall(value)) >= _LEAST_PIECES
 
 
@@ -622,6 +625,10 @@ class Rule:
 
     def _holds(self, match: Any, data: bytes, start: int, end: int) -> bool:
         secret = data[start:end]
+        if self.check is None and _IN_BASE64.fullmatch(data, max(start - 61, 0), start) is not None:
+            return False  # a part of something else that is written so
+        if self.by_password and secret in data[match.start() : start]:
+            return False  # it is its own name
         if self._beyond is not None and self._beyond.search(match.group(0)) is None:
             return False
         if self.least_entropy:
@@ -651,8 +658,8 @@ class Rule:
             return quoted and _SECRET_NAME.search(name) is not None and _is_phrase(data[start:end], _MANY_WORDS)
         value = data[start:end]
         setting = not quoted and before.upper() == before and before.rstrip()[-1:] in b"=:"
-        setting = setting or (value.islower() and _VARIABLE_SET.search(before) is not None)
-        return _chosen(value, quoted=quoted, setting=setting or _is_in_settings(data, start, end))
+        setting = setting or _VARIABLE_SET.search(before) is not None or _is_in_settings(data, start, end)
+        return _chosen(value, quoted=quoted, setting=setting)
 
     def _says_password(self, match: Any, data: bytes, start: int) -> bool:
         name = match.group(self._name) if self._name else data[match.start() : start]
@@ -730,7 +737,8 @@ def _is_in_settings(data: bytes, start: int, end: int) -> bool:
     # A name of code stands elsewhere, too.
     near = data[max(start - _NEAR_CODE, 0) : start] + b"\n" + data[end : end + _NEAR_CODE]
     value = re.escape(data[start:end])
-    return re.search(rb"(?:[(.]|\b(?:def|var|let|const|func|fn) )%s\b|\b%s(?:[(.,)\[]| *=)" % (value, value), near) is None
+    name = rb"(?:[(.]|\b(?:def|var|let|const|func|fn) )%s\b|\b%s(?:[(.,)\[]| *=)" % (value, value)
+    return re.search(name, near) is None
 
 
 @cache

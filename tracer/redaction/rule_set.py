@@ -98,7 +98,8 @@ _WIDE = re.compile(rb"[\xe3-\xed\xef][\x80-\xbf]{2}")
 # What stands before a value on a line that sets it, and nothing else: also below a prompt, a time or a quote.
 _SETTING = re.compile(rb"[\s>|+-]*(?:(?i:export|set|env) )?[\w.'\x80-\xff -]{1,60}[ \t]*(?:[:=]|\xef\xbc\x9a)[ \t]*\Z")
 _SETTINGS_BEFORE = re.compile(rb"[\"'](?:[a-z_]{2,}=[^\s\"'&;|]{1,80} ){1,8}[a-z_]{2,}=\Z")
-_SETTING_BEHIND = re.compile(rb"[\"']| [a-z_]{2,}=")
+_SETTING_BEHIND = re.compile(rb"\r?(?:\n|\Z)|[\"']|\\+[nr\"']| [a-z_]{2,}=")
+_SETTING_BESIDE = re.compile(rb"(?:^|[\s\"'])[a-z_]{2,}=[^\s\"'(){}\[\],;=]+ [\w.-]+=\Z")
 _NEAR_SETTINGS, _NEAR_CODE = 400, 2000
 # What sets a value, and what a line that sets another one, or begins a section of such, ends in; likewise.
 _SETS = re.compile(rb"([\w.-]+)([ \t]*[=:][ \t]*)\Z")
@@ -722,6 +723,9 @@ def _length_of_password(value: bytes, first: int) -> int:
 
 def _is_in_settings(data: bytes, start: int, end: int) -> bool:
     """Whether a line is a setting without quotes, as the one above or below it is, and none of them code."""
+    near = data[max(start - _NEAR_SETTINGS, 0) : start]
+    if _SETTING_BESIDE.search(near) is not None and _SETTING_BEHIND.match(data, end) is not None:
+        return True
     if data[end : end + 1] not in _LINE_ENDS:
         return False
     first = data.rfind(b"\n", max(start - _NEAR_SETTINGS, 0), start) + 1

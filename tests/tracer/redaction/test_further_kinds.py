@@ -96,7 +96,7 @@ def test_other_uses_of_these_words_stay(line: str) -> None:
         ("edsk@@", _of(_BASE58, 50)),
         ("ed25519:@@", _of(_BASE58, 87)),
         ("ed25519-priv-0x@@", lambda draw: digits(draw, 64)),
-        ("0201036c6e6402@@", lambda draw: digits(draw, 160)),
+        ("0201036c6e6402@@", lambda draw: digits(draw, 240)),
         ("mzp_@@", lambda draw: digits(draw, 64)),
         ("pdl_ntfset_01hxyz0123456789abcdefghjk_@@", key),
         ("AAAAb1C2d3E:@@", lambda draw: key(draw, 140)),

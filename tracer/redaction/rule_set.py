@@ -45,7 +45,8 @@ _STAND_IN = re.compile(
 _NAME = re.compile(
     rb"^(?:[A-Za-z_][A-Za-z_]*|[A-Z][a-z]+\d{1,2}(?:[A-Z][a-z]+)+|_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
     rb"|_*[a-z]+\d{0,2}(?:_[a-z]+\d{0,2})+|[a-z]+(?:[-_./:][a-z]+)*|0x[0-9A-Fa-f]{1,16}|\d{1,3}(?:_\d{3})+"
-    rb"|[a-z]+\.[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[\w.-]*\w\.(?:c|cpp|h|js|ts|py|rb|go|rs|sh|xml|json|ya?ml|toml|txt|md|html))$"
+    rb"|[a-z]+\.[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
+    rb"|[\w.-]*\w\.(?:c|cpp|h|js|ts|py|rb|go|rs|sh|xml|json|ya?ml|toml|txt|md|html))$"
 )
 # A comparison has names on either side.
 _CODE = re.compile(

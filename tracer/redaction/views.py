@@ -334,13 +334,14 @@ def _below_names(lines: Callable[[bytes], Iterator[tuple[int, int]]]) -> Callabl
 
     def ranges(data: bytes) -> Iterator[tuple[int, int]]:
         at = 0
+        keyed = any(word in data for word in _OPENS_KEY)
         for start, end in lines(data):
             # Below a name they may have come already: a line that came twice would lead back to other places.
             first, at = line_above(data, at, start) if start > at else at, max(at, end)
             if data[end - 1 : end] in _OPENS and data[end + 1 : end + 2] in {b" ", b"\t"}:
                 at = data.find(b"\n", end + 1)
                 at = len(data) if at < 0 else at
-            elif (body := _end_of_key(data, max(start, end - _LONGEST_HEADER), end)) > at:
+            elif keyed and (body := _end_of_key(data, max(start, end - _LONGEST_HEADER), end)) > at:
                 at = body
             if at > first:
                 yield first, at
@@ -349,6 +350,7 @@ def _below_names(lines: Callable[[bytes], Iterator[tuple[int, int]]]) -> Callabl
 
 
 _LONGEST_HEADER, _LONGEST_KEY = 400, 8192
+_OPENS_KEY: Final = (b"BEGIN", b"ivate-Lines")
 _LAST_WORDS: Final = (b"PRIVATE", b"KEY", b"Static key", b"ivate-Lines")
 
 

@@ -312,7 +312,7 @@ def _without_others(data: bytes, joins: _Joins) -> Pieces:
     return Pieces(pieces, origins, between)
 
 
-_NAMES: Final = (b":", b"=", b">\n", b"]\n")
+_NAMES: Final = (b":", b"assword>")
 
 
 def line_above(data: bytes, at: int, start: int) -> int:
@@ -322,7 +322,9 @@ def line_above(data: bytes, at: int, start: int) -> int:
     above = data.rfind(b"\n", at, start - 1) + 1 or at
     if start - above > _NAME_LINE:
         return start
-    return above if any(data.find(sign, above, start) >= 0 for sign in _NAMES) else start
+    if any(data.find(sign, above, start) >= 0 for sign in _NAMES):
+        return above
+    return above if data.find(b"=", above, start) >= 0 > data.find(b"<", above, start) else start
 
 
 def left_out(start: int, end: int) -> bytes:

@@ -251,7 +251,10 @@ def _is_row(row: bytes, fields: list[tuple[int, int]], header: _Header) -> bool:
     left, right = fields[0]
     if header.separator == _BLANKS and not all(fields[place][0] == header.starts[place] for place in header.telling):
         return False
-    return len(fields) > _LEAST_COLUMNS or not header.fields[0].strip() or row[left:right] != header.fields[0]
+    if len(fields) <= _LEAST_COLUMNS:
+        return not header.fields[0].strip() or row[left:right] != header.fields[0]
+    others = (place for place in range(len(fields)) if place not in header.telling)
+    return any(row[slice(*fields[place])].strip() != header.fields[place].strip() for place in others)
 
 
 def _value(row: bytes, left: int, right: int, *, first: bool) -> tuple[int, int]:

@@ -63,6 +63,10 @@ _PHONE_DIGITS = 6
 _CARD_WORDS = re.compile(rb"%s\b" % _CARD_SAID.encode(), re.IGNORECASE)
 _PHONE_WORDS = re.compile(rb"tel\b|%s" % _PHONE_SAID.replace("tel", "tel[.:]").encode(), re.IGNORECASE)
 _CODE_SIGNS = re.compile(rb"[={}\[\];<>|\\_]|\w\(|^\s*(?:#|//|\*|def |class |import |return )")
+_DATE = re.compile(rb"\+(?:19|20)[0-9]{2}([-. ])(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12][0-9]|3[01])(?![0-9])")  # in a diff
+_APART = re.compile(rb"[ -]")
+_CODE_POINT = re.compile(rb"\b[0-9A-F]{4,5}\b")
+_ROW, _LEAST_OF_ROW = 256, 10  # numbers of a table are as near to one another; and so many of them stand together
 _NEAR = 48
 _LINE = 400
 
@@ -159,6 +163,7 @@ class People:
             if (
                 _CARD_DIGITS <= len(digits) <= 19
                 and luhn(digits)
+                and not _is_row(data, start, end)
                 and _said(data, start, end, _CARD_WORDS, spaced=spaced)
             ):
                 yield Find(start, end, _RANK, "card-number", digits)
@@ -166,7 +171,8 @@ class People:
     def _phones(self, data: bytes) -> Iterator[Find]:
         for match in self._phone.finditer(data):
             start, end = match.span(1)
-            if _said(data, start, end, _PHONE_WORDS, spaced=_is_spaced_phone(data[start:end])):
+            spaced = _is_spaced_phone(data[start:end])
+            if _DATE.match(data, start) is None and _said(data, start, end, _PHONE_WORDS, spaced=spaced):
                 yield Find(start, end, _RANK, "phone-number", data[start:end])
 
     def _emails(self, data: bytes) -> Iterator[Find]:
@@ -207,6 +213,14 @@ def _is_email(address: bytes, after: bytes) -> bool:
         after in {b"(", b"["} or (after == b"." and len(ending) > 2) or local.startswith((b"self.", b"np.", b"torch."))
     )
     return not code and (ending.islower() or domain.isupper())
+
+
+def _is_row(data: bytes, start: int, end: int) -> bool:
+    """Whether it is numbers of a table: they follow one another, or others stand beside them."""
+    groups = [int(group) for group in _APART.split(data[start:end]) if len(group) == 4]
+    if len(groups) > 2 and 0 < max(groups) - min(groups) < _ROW:
+        return True
+    return len(_CODE_POINT.findall(data[max(start - _NEAR, 0) : end + _NEAR])) >= _LEAST_OF_ROW
 
 
 def _is_spaced_phone(number: bytes) -> bool:

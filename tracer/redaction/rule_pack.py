@@ -40,8 +40,11 @@ _GENERIC = {"generic-api-key", "hashicorp-tf-password", "kubernetes-secret-yaml"
 _ANYTHING = re.compile(r"\.\*\??\)\{1,5\}\)")
 
 _BASE58: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_PRIVATE_KEYS: Final = frozenset({0x80, 0xEF})  # of Bitcoin's main and test networks
+# Of Bitcoin's main and test networks, Litecoin, Dogecoin, Dash and others.
+_PRIVATE_KEYS: Final = frozenset({0x80, 0xEF, 0x99, 0x9E, 0xB0, 0xBC, 0xCC, 0xD4})
 _KEY_SIZES: Final = frozenset({37, 38})  # version, key, perhaps a sign that the public one is compressed, check
+_ENCRYPTED_KEY_SIZE: Final = 43  # of BIP 38, likewise
+_ENCRYPTED_KEYS: Final = (b"\1\x42", b"\1\x43")
 
 
 def base58(value: bytes) -> bool:
@@ -50,7 +53,8 @@ def base58(value: bytes) -> bool:
     for sign in value:
         number = number * 58 + _BASE58.find(sign)
     data = number.to_bytes((number.bit_length() + 7) // 8, "big")
-    if len(data) not in _KEY_SIZES or data[0] not in _PRIVATE_KEYS:
+    plain = len(data) in _KEY_SIZES and data[0] in _PRIVATE_KEYS
+    if not plain and not (len(data) == _ENCRYPTED_KEY_SIZE and data.startswith(_ENCRYPTED_KEYS)):
         return False
     return hashlib.sha256(hashlib.sha256(data[:-4]).digest()).digest()[:4] == data[-4:]
 
@@ -90,7 +94,7 @@ def vendored(data: Mapping[str, Any]) -> Iterator[Rule]:
                 group=rule.get("secretGroup", 0),
                 least_entropy=rule.get("entropy", 0.0),
                 check=CHECKS["assigned"] if "path" in rule or rule["id"] in _GENERIC else None,
-                allow=tuple(rule.get("allow", ())),
+                allow=(*rule.get("allow", ()), *own["allow"].get(rule["id"], ())),
                 shared=(data["allow"],),
                 gate=_any_keyword(rule)
                 if rule["id"] in own["by_keyword"]
@@ -140,7 +144,8 @@ def _own() -> Iterator[Rule]:
 
 
 def _keywords(rule: Mapping[str, Any], labels: list[str]) -> list[str]:
-    return [word for keyword in rule["keywords"] for word in (labels if keyword == "<label>" else [keyword])]
+    lists = {"<label>": labels, "<names>": _data("own")["names"]}
+    return [word for keyword in rule["keywords"] for word in lists.get(keyword, [keyword])]
 
 
 def _spellings(label: str) -> list[str]:

@@ -44,7 +44,9 @@ _STAND_IN = re.compile(
 )
 _NAME = re.compile(
     rb"^(?:[A-Za-z_][A-Za-z_]*|[A-Z][a-z]+\d{1,2}(?:[A-Z][a-z]+)+|_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
-    rb"|_*[a-z]+(?:_[a-z]+)+\d?|[a-z]+(?:[-_./:][a-z]+)*|0x[0-9A-Fa-f]{1,16})$"
+    rb"|_*[a-z]+\d{0,2}(?:_[a-z]+\d{0,2})+|[a-z]+(?:[-_./:][a-z]+)*|0x[0-9A-Fa-f]{1,16}|\d{1,3}(?:_\d{3})+"
+    rb"|[a-z]+\.[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
+    rb"|[\w.-]*\w\.(?:c|cpp|h|js|ts|py|rb|go|rs|sh|xml|json|ya?ml|toml|txt|md|html))$"
 )
 # A comparison has names on either side.
 _CODE = re.compile(
@@ -53,6 +55,10 @@ _CODE = re.compile(
 # What closes something that began before the value, as around a log's field or a word of a diff.
 _WITHOUT_END = re.compile(rb"(?<=[^()\[\]{}]{8})[)\]}>+]+[.,:;!?]*\$?$")
 _CALL = re.compile(rb"^[A-Za-z_][\w.]*(?:\.[A-Za-z_]\w*)+$")
+_NUMBER_IN_CALL = re.compile(rb"\.\d{2,}\.")
+# `"PWD="+folder.Name)`; an expression in a language that has signs of its own for it.
+_OTHER_CODE = re.compile(rb"^(?:\+\s?[A-Za-z_]+(?:\.[A-Za-z_]+)+[()]*$|(?:qr|qw)[/{(!])")
+_IN_BASE64 = re.compile(rb"[A-Za-z0-9+/]{60}[+/]")
 _LEAST_DRAWN = 12
 _NUMBER = re.compile(rb"[0-9]+")
 _OF_ONE_CLASS = re.compile(rb"[a-z]+|[A-Z]+|[0-9]+")
@@ -76,6 +82,8 @@ _ODDS_OF_CASE = {
 # How sure it has to be: where an option, a setting or quotes tell that it is no code; where signs that are none of its
 # own may stand around it; beside a name in code.
 _IN_SETTING, _AMONG_SIGNS, _IN_CODE = -2.0, 0.0, 4.0
+# Of small letters alone, which no name and no text of a form is in: in a setting, whatever they are.
+_SMALL_IN_QUOTES, _SMALL_IN_CODE, _SMALL_IN_SETTING = -6.0, 2.0, -99.0
 _VARIABLE = re.compile(rb"[$@%&][A-Za-z_]\w*%?$")
 _LEAST_TELLING = 4  # letters of a word that no drawn value holds by chance
 _LEAST_BROKEN, _LEAST_PIECES, _LEAST_KEY, _LONGEST_TOLD = 8, 5, 16, 400
@@ -91,8 +99,18 @@ _WIDE = re.compile(rb"[\xe3-\xed\xef][\x80-\xbf]{2}")
 # What stands before a value on a line that sets it, and nothing else: also below a prompt, a time or a quote.
 _SETTING = re.compile(rb"[\s>|+-]*(?:(?i:export|set|env) )?[\w.'\x80-\xff -]{1,60}[ \t]*(?:[:=]|\xef\xbc\x9a)[ \t]*\Z")
 _SETTINGS_BEFORE = re.compile(rb"[\"'](?:[a-z_]{2,}=[^\s\"'&;|]{1,80} ){1,8}[a-z_]{2,}=\Z")
-_SETTING_BEHIND = re.compile(rb"[\"']| [a-z_]{2,}=")
-_NEAR_SETTINGS = 400
+_SETTING_BEHIND = re.compile(rb"\r?(?:\n|\Z)|[\"']|\\+[nr\"']| [a-z_]{2,}=")
+_SETTING_BESIDE = re.compile(rb"(?:^|[\s\"'])[a-z_]{2,}=[^\s\"'(){}\[\],;=]+ [\w.-]+=\Z")
+_NEAR_SETTINGS, _NEAR_CODE = 400, 2000
+# What sets a value, and what a line that sets another one, or begins a section of such, ends in; likewise.
+_SETS = re.compile(rb"([\w.-]+)([ \t]*[=:][ \t]*)\Z")
+_LIKE_SETTING = rb"(?:^|[\s>|+:\x92-])(?:\[[\w .:/@-]+\]|[A-Za-z][\w.-]*%s[^\s\"'(){}\[\],;=]+)$"
+_MEMBER = (b"self.", b"this.", b"cls.")
+# The name of a variable of the environment, as the last thing before its value.
+_VARIABLE_SET = re.compile(
+    rb"(?:^|[^A-Za-z0-9_])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*"
+    rb"(?:</key>\s*(?:\n[^\n<]{0,80})?<string>|[^A-Za-z0-9]{1,12}(?:value[^A-Za-z0-9]{1,6})?)\Z"
+)
 _PARTS_COMMANDS = re.compile(rb"[;&|](?=[;&|]|[a-z]+\d?\Z|\Z)")
 _NEXT_SETTING = re.compile(rb"[,;&|](?=(?:[A-Za-z]?[a-z_]{2,}|[A-Z_]{3,})[=:])")
 _LINE_ENDS = frozenset({b"", b"\r", b"\n"})
@@ -143,9 +161,9 @@ def _assigned(value: bytes) -> bool:
 
 def _is_code(value: bytes) -> bool:
     value = _WITHOUT_END.sub(b"", value.rstrip(b"="))  # base64 ends in them
-    if _PATH.match(value) is not None:
+    if _PATH.match(value) is not None or _OTHER_CODE.match(value) is not None:
         return True
-    dotted = _CALL.match(value) is not None
+    dotted = _CALL.match(value) is not None and _NUMBER_IN_CALL.search(value) is None
     called = dotted and _digits(value) * 3 < len(value)
     if dotted and any(len(word) >= _LEAST_TELLING and word.lower() in _code_words() for word in _WORDS.findall(value)):
         return True
@@ -281,10 +299,12 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
     value = value.strip(b"\"'")
     if _scrambled(value, _IN_SETTING if quoted or setting else _IN_CODE):
         return True
+    if _small_letters(value, _SMALL_IN_SETTING if setting else _SMALL_IN_QUOTES if quoted else _SMALL_IN_CODE):
+        return True
     value = _WITHOUT_END.sub(b"", value)
     if len(value) < _LEAST_BROKEN or _template(value) or _ADDRESS.search(value) or _PATH.match(value):
         return False
-    if _has_code_word(value):
+    if _has_code_word(value, _LEAST_TELLING if setting and _digits(value) >= _LEAST_SHORT else _LEAST_SHORT):
         return False
     phrase = _PHRASE.match(value)
     if phrase is not None:
@@ -293,7 +313,13 @@ def _chosen(value: bytes, *, quoted: bool, setting: bool) -> bool:
         return False
     if _CODE.search(value.replace(b";", b"") if quoted else value) is not None:
         return False
-    return quoted or setting or _CALL.match(value) is None or value[-2:].isdigit()
+    return (
+        quoted
+        or setting
+        or _CALL.match(value) is None
+        or value[-2:].isdigit()
+        or _NUMBER_IN_CALL.search(value) is not None
+    )
 
 
 def _is_phrase(value: bytes, least: int) -> bool:
@@ -301,9 +327,9 @@ def _is_phrase(value: bytes, least: int) -> bool:
     return len(_WORDS.findall(value)) >= least and _PHRASE.match(value) is not None and not _has_code_word(value)
 
 
-def _has_code_word(value: bytes) -> bool:
+def _has_code_word(value: bytes, least: int = _LEAST_SHORT) -> bool:
     """Whether a word of names or forms is in it; of two letters, one is in any drawn value by chance."""
-    least = 1 if value.islower() else _LEAST_SHORT
+    least = 1 if value.islower() else least
     return any(len(word) >= least and word.lower() in _code_words() for word in _WORDS.findall(value))
 
 
@@ -322,6 +348,19 @@ def _code_words() -> frozenset[bytes]:
     """Words of names and of forms, which no password is made of; read with the first value that they decide on."""
     text = Path(__file__).with_name("rules").joinpath("code_words.txt").read_bytes()
     return frozenset(word for line in text.splitlines() if not line.startswith(b"#") for word in line.split())
+
+
+def _small_letters(value: bytes, least: float) -> bool:
+    """Small letters that hold no word of names or forms, and that nobody made words of; `least` as of `_scrambled`."""
+    if len(value) < _LEAST_BROKEN or not (value.isalpha() and value.islower() and value.isascii()):
+        return False
+    return len(set(value)) >= _LEAST_SIGNS and _any_code_word().search(value) is None and _odds(value) > least
+
+
+@cache
+def _any_code_word() -> re.Pattern[bytes]:
+    """A word of names or forms that no drawn letters hold by chance."""
+    return re.compile(b"|".join(sorted(word for word in _code_words() if len(word) >= _LEAST_TELLING)))
 
 
 def _random_key(value: bytes) -> bool:
@@ -352,7 +391,7 @@ def _set(value: bytes) -> bool:
 
 def _argument(value: bytes) -> bool:
     """What an option or a directive for a password is given, where no code is: as `_strong`, or words of one's own."""
-    if _strong(value) or _scrambled(value, _IN_SETTING):
+    if _strong(value) or _scrambled(value, _IN_SETTING) or _small_letters(value, _SMALL_IN_QUOTES):
         return True
     if _is_phrase(value, _MANY_WORDS):
         return True
@@ -363,6 +402,8 @@ def _argument(value: bytes) -> bool:
 
 def _broken_name(value: bytes) -> bool:
     """Names joined by dots that hold too many digits for an attribute's path: a bootstrap token, say."""
+    if _digits(value) < _LEAST_SHORT:
+        return False
     return _CALL.match(value) is not None and not _stand_in(value) and len(_PIECE.findall(value)) >= _LEAST_PIECES
 
 
@@ -394,7 +435,7 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "assigned": _assigned,
     "basic": _basic,
     "bearer": _bearer,
-    "chosen": lambda value: _argument(value) or _chosen(value, quoted=True, setting=True),
+    "chosen": lambda value: _argument(value) or _chosen(value, quoted=True, setting=not value.islower()),
     "given": _given,
     "long": _long,
     "mixed": _mixed,
@@ -418,6 +459,7 @@ _COMMON = (b"key", b"token", b"auth", b"secret")
 _SHORT = 2
 _LONG_VALUE = 100
 _MANY = 100  # so many are the gate
+_MEMORY = 32 << 20  # bytes at most that an expression of all keywords may take
 
 
 class Find(NamedTuple):
@@ -452,8 +494,14 @@ def of_bytes(pattern: bytes) -> Any:
 
 
 def literals(words: Iterable[bytes]) -> Any:
-    """An RE2 object that finds any of `words`, the first listed where two begin at one place."""
-    return re2.compile(b"|".join(re2.escape(word) for word in words), _options())
+    """An RE2 object that finds any of `words`, the first listed where two begin at one place.
+
+    With 2,000 words it needs more than RE2 may take, and is 20 times as slow then.
+    """
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    return re2.compile(b"|".join(re2.escape(word) for word in words), options)
 
 
 class _Allow:
@@ -579,6 +627,10 @@ class Rule:
 
     def _holds(self, match: Any, data: bytes, start: int, end: int) -> bool:
         secret = data[start:end]
+        if self.check is None and _IN_BASE64.fullmatch(data, max(start - 61, 0), start) is not None:
+            return False  # a part of something else that is written so
+        if self.by_password and secret in data[match.start() : start]:
+            return False  # it is its own name
         if self._beyond is not None and self._beyond.search(match.group(0)) is None:
             return False
         if self.least_entropy:
@@ -606,9 +658,10 @@ class Rule:
         if not self._says_password(match, data, start):
             name = match.group(self._name) if self._name else before
             return quoted and _SECRET_NAME.search(name) is not None and _is_phrase(data[start:end], _MANY_WORDS)
-        capitals = before.upper() == before
-        setting = not quoted and capitals and before.rstrip()[-1:] in b"=:"
-        return _chosen(data[start:end], quoted=quoted, setting=setting)
+        value = data[start:end]
+        setting = not quoted and before.upper() == before and before.rstrip()[-1:] in b"=:"
+        setting = setting or _VARIABLE_SET.search(before) is not None or _is_in_settings(data, start, end)
+        return _chosen(value, quoted=quoted, setting=setting)
 
     def _says_password(self, match: Any, data: bytes, start: int) -> bool:
         name = match.group(self._name) if self._name else data[match.start() : start]
@@ -667,6 +720,35 @@ def _length_of_password(value: bytes, first: int) -> int:
         if drawn or _scrambled(piece, _IN_CODE):
             length = parted.end() + len(piece)
     return length
+
+
+def _is_in_settings(data: bytes, start: int, end: int) -> bool:
+    """Whether a line is a setting without quotes, as the one above or below it is, and none of them code."""
+    near = data[max(start - _NEAR_SETTINGS, 0) : start]
+    if _SETTING_BESIDE.search(near) is not None and _SETTING_BEHIND.match(data, end) is not None:
+        return True
+    if data[end : end + 1] not in _LINE_ENDS:
+        return False
+    first = data.rfind(b"\n", max(start - _NEAR_SETTINGS, 0), start) + 1
+    sign = _SETS.search(data, first, start)
+    if sign is None or not first or sign[1].startswith(_MEMBER):
+        return False
+    above = data[data.rfind(b"\n", max(first - _NEAR_SETTINGS, 0), first - 1) + 1 : first - 1]
+    last = data.find(b"\n", end)
+    below = data[last + 1 : last + _NEAR_SETTINGS].partition(b"\n")[0] if last >= 0 else b""
+    like = _like_setting(sign[2])
+    if like.search(above.rstrip()) is None and like.search(below.rstrip()) is None:
+        return False
+    # A name of code stands elsewhere, too.
+    near = data[max(start - _NEAR_CODE, 0) : start] + b"\n" + data[end : end + _NEAR_CODE]
+    value = re.escape(data[start:end])
+    name = rb"(?:[(.]|\b(?:def|var|let|const|func|fn) )%s\b|\b%s(?:[(.,)\[]| *=)" % (value, value)
+    return re.search(name, near) is None
+
+
+@cache
+def _like_setting(sign: bytes) -> re.Pattern[bytes]:
+    return re.compile(_LIKE_SETTING % re.escape(sign))
 
 
 class RuleSet:

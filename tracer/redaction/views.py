@@ -334,16 +334,36 @@ def _below_names(lines: Callable[[bytes], Iterator[tuple[int, int]]]) -> Callabl
 
     def ranges(data: bytes) -> Iterator[tuple[int, int]]:
         at = 0
+        keyed = any(word in data for word in _OPENS_KEY)
         for start, end in lines(data):
             # Below a name they may have come already: a line that came twice would lead back to other places.
             first, at = line_above(data, at, start) if start > at else at, max(at, end)
             if data[end - 1 : end] in _OPENS and data[end + 1 : end + 2] in {b" ", b"\t"}:
                 at = data.find(b"\n", end + 1)
                 at = len(data) if at < 0 else at
+            elif keyed and (body := _end_of_key(data, max(start, end - _LONGEST_HEADER), end)) > at:
+                at = body
             if at > first:
                 yield first, at
 
     return ranges
+
+
+_LONGEST_HEADER, _LONGEST_KEY = 400, 8192
+_OPENS_KEY: Final = (b"BEGIN", b"ivate-Lines")
+_LAST_WORDS: Final = (b"PRIVATE", b"KEY", b"Static key", b"ivate-Lines")
+
+
+def _end_of_key(data: bytes, start: int, end: int) -> int:
+    """Where a key ends whose header is the last of these lines: its body stands below it, as it is; else 0."""
+    first = data.rfind(b"\n", start, end) + 1 or start
+    if not any(data.find(word, first, end) >= 0 for word in _LAST_WORDS) or data.find(b"END ", first, end) >= 0:
+        return 0
+    last = data.find(b"-----END", end, end + _LONGEST_KEY)
+    if last < 0:
+        last = data.find(b"Private-MAC", end, end + _LONGEST_KEY)
+    stop = data.find(b"\n", last) if last >= 0 else -1
+    return len(data) if last >= 0 > stop else stop
 
 
 def _held(
@@ -602,6 +622,19 @@ def _quote(_: bytes) -> bytes:
     return b"'"
 
 
+_DOUBLED: Final = re.compile(rb'""')  # a quote within a field of CSV
+_DOUBLED_TOLD: Final = of_bytes(rb'[^"]""[A-Za-z0-9]')
+_NOWHERE: Final = re.compile(rb"(?!)")
+
+
+def doubled_view(data: bytes, _: Called | None = None) -> Undone | None:
+    """What a field of CSV holds that has quotes in it: they are written twice there."""
+    if b'""' not in data or _DOUBLED_TOLD.search(data) is None:
+        return None
+    lines = _lines_with(b'""', holds=_DOUBLED_TOLD.search)
+    return Undone(data, lines, _DOUBLED, lambda _: b'"', lambda text: text.replace(b'""', b'"'), _NOWHERE)
+
+
 def element_view(data: bytes, called: Called | None = None) -> Undone | None:
     """As `json_view`, of lines in which an element's name or attribute tells what it holds: `any_view` drops tags."""
     if not _calls(called, "element") or b"\\" not in data or _TELLING.search(data) is None:
@@ -720,6 +753,6 @@ READINGS: Final[Called] = RUN_KEYS.union(DRESSES, WRAPS, (BEFORE_KEY,))
 """What calls for another way to read a text, and for no finder."""
 _Maker = Callable[[bytes, Called | None], Undone | None]
 _FIRST_MAKERS: Final[tuple[_Maker, ...]] = (
-    json_view, url_view, form_view, mail_view, control_view, markup_view, quoted_view,
+    json_view, url_view, form_view, mail_view, control_view, markup_view, quoted_view, doubled_view,
 )  # fmt: skip
-_MAKERS: Final[tuple[_Maker, ...]] = (any_view, element_view, quoted_view)
+_MAKERS: Final[tuple[_Maker, ...]] = (any_view, element_view, quoted_view, doubled_view)

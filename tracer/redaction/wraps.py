@@ -312,12 +312,19 @@ def _without_others(data: bytes, joins: _Joins) -> Pieces:
     return Pieces(pieces, origins, between)
 
 
+_NAMES: Final = (b":", b"assword>")
+
+
 def line_above(data: bytes, at: int, start: int) -> int:
-    """Where the line above the one at `start` begins, if it begins behind `at` and may be a name; else `start`."""
+    """Where the line above the one at `start` begins, if it begins behind `at` and may name it or set another value."""
     if start <= at:
         return start
     above = data.rfind(b"\n", at, start - 1) + 1 or at
-    return above if start - above <= _NAME_LINE and data.find(b":", above, start) >= 0 else start
+    if start - above > _NAME_LINE:
+        return start
+    if any(data.find(sign, above, start) >= 0 for sign in _NAMES):
+        return above
+    return above if data.find(b"=", above, start) >= 0 > data.find(b"<", above, start) else start
 
 
 def left_out(start: int, end: int) -> bytes:

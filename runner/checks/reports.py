@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Final, Literal, NamedTuple
@@ -220,28 +220,27 @@ def renamed(report: TestReport, names: Collection[str]) -> TestReport:
     return merged([replace(report, tests=tuple(named(case, _WORDS, taken) for case in cases))])
 
 
-def _by_order(cases: Sequence[CaseResult], names: Sequence[str]) -> Iterator[CaseResult]:
+def _by_order(cases: Sequence[CaseResult], names: Sequence[str]) -> list[CaseResult]:
     """The cases with those that are told by a place in the source alone named by what stands there among `names`.
 
     That is the name that no case has between those of their neighbours, else the one before: a test may have failed at
     its second point only.
     """
-    own, last = {case.id for case in cases}, 0
-    waiting: list[CaseResult] = []
-    for case in (*cases, None):
+    named, own, last = list(cases), {case.id for case in cases}, 0
+    waiting: list[int] = []
+    for at, case in enumerate((*cases, None)):
         if case is not None and case.id not in names:
-            at_place = case.outcome != "passed" and _AT_PLACE.match(case.id)
-            waiting += [case] if at_place else ()
-            yield from () if at_place else (case,)
+            waiting += [at] if case.outcome != "passed" and _AT_PLACE.match(case.id) else []
             continue
         here = names.index(case.id) if case is not None else len(names)
         free = [name for name in names[last:here] if name not in own]
         free = (free[: len(waiting)] if last else free[-len(waiting) :]) or [*names[max(0, last - 1) : here + 1]][:1]
-        for number, one in enumerate(waiting):
-            name = free[min(number, len(free) - 1)] if free else one.id
-            yield one._replace(id=name, message=f"{one.id}\n{one.message}")
+        for number, place in enumerate(waiting if free else ()):
+            one = named[place]
+            name = free[min(number, len(free) - 1)]
+            named[place] = one._replace(id=name, message=f"{one.id}\n{one.message}")
         waiting, last = [], max(last, here + 1)
-        yield from (case,) if case is not None else ()
+    return named
 
 
 _AT_PLACE = re.compile(r"[\w./-]+\.\w+:\d+\b")

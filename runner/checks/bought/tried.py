@@ -6,6 +6,7 @@ test is retold with other values. What is then green or red tells whether the wo
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -70,12 +71,14 @@ async def try_out(
         if not told.spans:  # where its tests stand is not known
             found = await _by_state(states, turned)
             return found if found.bought else await _by_build(whole, ends)
+        # Before anything else is built here: make starts what is left of that where its sources are gone.
+        built = await _by_build(whole, ends)
         own = await _own_values(product, request=request, given=given, elsewhere=elsewhere, ends=ends)
         looks: tuple[Callable[[], Awaitable[Tried]], ...] = (
             lambda: _deaf(told, ends),
             lambda: _by_state(states, turned),
             lambda: as_before(told, product, ends, trying.run_before, was),
-            lambda: _by_build(whole, ends),
+            lambda: asyncio.sleep(0, built),
             lambda: unmoved(told, ends),
             lambda: _limited([spot for spot in spots if spot.kind == "value"], turned),
             lambda: _by_equality(product, turned),

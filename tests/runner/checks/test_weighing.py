@@ -301,6 +301,7 @@ def test_a_point_of_tap_that_tells_its_place_when_it_fails_is_the_one_that_stand
     assert report is not None
     run = CommandRun(command="make test", exit_code=1, reading="read", report=report)
     assert named_as(run, [*names]).report.outcomes == told
+    assert named_as(run, ()).report == report, "in its order"
 
 
 def test_of_tests_that_were_not_loaded_those_are_unmet_that_were_edited() -> None:

@@ -126,6 +126,8 @@ def test_secrets_in_a_stream_are_caught_wherever_it_is_cut(redactor: ProjectReda
     # A shorter secret stands elsewhere by chance, and a key block that does not end goes on to the end of the next one.
     canaries = [canary for canary in positives() if len(canary.secret) >= 8 and "BEGIN" not in canary.text]
     text = "\n".join(f"{'filler ' * 40}\n{canary.text}\n" for canary in canaries)
+    # Drawn alike, a piece of one is what another rule's expression has before its secret.
+    canaries = [canary for canary in canaries if not leaks(canary, text.replace(canary.text, ""))]
     whole = redactor.untruncated().redact_text(text)[0]
     for size in (3000, 50_000):
         stream = StreamRedactor(redactor)

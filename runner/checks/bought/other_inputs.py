@@ -174,7 +174,7 @@ class _Seen:
             return
         self.told[name] += 1
         if then == now:
-            self.alike[name].append((files, now))
+            self.alike[name] += [(files, now)] if all(files != known for known, _ in self.alike[name]) else []
         else:
             self.differ.add(name)
 

@@ -59,7 +59,7 @@ def edits_of(
     """
     kinds = kinds_of(source, (*NUMBERS, *source.language.strings))
     for number, node in enumerate(source.nodes(kinds)):
-        numeric = text_of(node).strip("'\"`")[:1].isdigit()
+        numeric = is_number(text_of(node))
         if span[0] <= node.start_byte < span[1]:
             wanted = role.removesuffix(" number")
             is_it = _role(node, called, helpers)
@@ -161,6 +161,11 @@ def number_of(literal: str) -> float:
 
 
 _NUMBER = re.compile(r"(\d[\d_]*(?:\.\d+)?)(_?[iuf](?:8|16|32|64|128|size)|n|[uU]?[lL]{1,2})?")
+
+
+def is_number(literal: str) -> bool:
+    """Whether a literal is one, or a text that is nothing else."""
+    return literal[:1].isdigit() or _NUMBER.fullmatch(literal.strip("'\"`")) is not None
 
 
 def other_value(literal: str, turn: int) -> str:
@@ -323,7 +328,7 @@ class Retold:
                 if role != "expected":
                     free = {edit for edit in found if self._may_vary(_within(files[path], edit))}
                     if not free and self._alone:
-                        free = {edit for edit in found if _within(files[path], edit).strip("'\"`")[:1].isdigit()}
+                        free = {edit for edit in found if is_number(_within(files[path], edit))}
                         self.forced.add(name)
                     found = free
                     found = {edit for edit in found if _within(files[path], edit)[1:-1] not in self._known} or found

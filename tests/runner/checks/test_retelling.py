@@ -161,13 +161,23 @@ GIVEN = "def test_it():\n    assert page({'page': '7'}) == 7\n"
     [
         (GIVEN, {}, "input number", "{'page': '8'}) == 7"),  # a number in a text is none of another kind
         (GIVEN, {}, "input", "{'kage': '8'}) == 7"),
+        (GIVEN.replace("{'page': '7'}", "'1 2 | 2'"), {}, "input", "'4 2 | 2') == 7"),
         (GIVEN, {"before": "query['page']\n"}, "input", "{'page': '8'}) == 7"),
         (GIVEN.replace("'page'", "'small.txt'"), {}, "input", "{'small.txt': '8'}) == 7"),
         (GIVEN.replace("'page'", "'PAGE_SIZE'"), {"asked": "read PAGE_SIZE"}, "input", "{'PAGE_SIZE': '8'}) == 7"),
         (GIVEN.replace("'page'", "'--page'"), {"asked": "Take `--page N`"}, "input", "{'--page': '8'}) == 7"),
         (GIVEN.replace("'page'", "'Page'"), {"asked": "Read it"}, "input", "{'Kage': '8'}) == 7"),
     ],
-    ids=["number", "all", "word of the code", "file of the tests", "name in the request", "option", "no name"],
+    ids=[
+        "number",
+        "all",
+        "row of numbers",
+        "word of the code",
+        "file of the tests",
+        "name in the request",
+        "option",
+        "no name",
+    ],
 )
 def test_what_code_goes_by_is_no_input_of_which_there_are_others(
     test: str, about: dict[str, str], role: str, made: str
@@ -176,6 +186,7 @@ def test_what_code_goes_by_is_no_input_of_which_there_are_others(
     files = retold(test, **about).files_with(role, 0)
     assert files is not None
     assert f"page({made}\n" in files["test_page.py"].decode()
+    assert (retold(test, **about).files_with("input number", 0) is None) == ("|" in test)
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_a_stop_runs_tests_only_where_they_could_say_something(
     (shop / "test_calc.py").write_text("def test_calc(): ...\n")
     ran = tmp_path / "ran"
     session = Session("claude", shop, PM_TEST=f"touch {ran}")
-    session.prompt()
+    session.prompt("mend half in calc.py and document it")
     (shop / path).write_text(text)
     said = session.stop()
     assert told in str(said), said

@@ -92,7 +92,9 @@ def test_without_bash_a_pipeline_ends_as_its_last_part() -> None:
         ("pnpm run unit", "pnpm exec sh -c 'jest --json --outputFile=R-1-10.json'"),
         ("jest 'é' && jest \"$X\"",
          "jest 'é' --json --outputFile=R-00.json && jest \"$X\" --json --outputFile=R-01.json"),
-        ("node --test-reporter=dot --test --test-reporter-destination out.txt",
+        ("node --test --test-reporter=junit --test-reporter-destination=a.xml",
+         "node --test --test-reporter=junit --test-reporter-destination=a.xml"),
+        ("node --test-reporter=dot --test",
          ("node --test --test-reporter=spec --test-reporter-destination=stdout --test-reporter=tap"
          " --test-reporter-destination=R-00.tap")),
         ("make test", "make test"),
